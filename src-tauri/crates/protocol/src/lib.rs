@@ -1,1 +1,24 @@
-//! To be filled.
+//! Wire types between the app and its UI.
+//!
+//! A leaf: serde and specta only, no workspace dependency. The app converts crate types into these at the edge;
+//! the TypeScript in `ui/src/lib/ipc/generated` is made from them and never edited by hand.
+//!
+//! Conventions: ids cross as decimal strings (JavaScript numbers lose bits above 2^53); names are camelCase on
+//! the wire; durations end in `_ms`, sizes in `_bytes`, counts in their unit.
+#![deny(missing_docs)]
+
+pub mod chat;
+pub mod conversation;
+pub mod engine_status;
+pub mod error;
+pub mod licences;
+pub mod model;
+pub mod settings;
+
+pub use chat::*;
+pub use conversation::*;
+pub use engine_status::*;
+pub use error::*;
+pub use licences::*;
+pub use model::*;
+pub use settings::*;

@@ -1,0 +1,88 @@
+//! Conversations and their messages, as the UI shows them.
+
+use crate::{FinishReason, Receipt, SamplingSettings};
+use serde::{Deserialize, Serialize};
+use specta::Type;
+use specta_typescript::Number;
+
+/// A line of the sidebar.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Type)]
+#[serde(rename_all = "camelCase")]
+pub struct ConversationSummary {
+    /// Row id in the database.
+    pub id: String,
+    /// Given by the user, or taken from the first message; may be empty for a new one.
+    pub title: String,
+    /// Start of the latest message's text, one line.
+    pub preview: String,
+    /// Messages in all branches.
+    pub message_count: u32,
+    /// Unix time of the latest change.
+    #[specta(type = Number)]
+    pub updated_at_ms: i64,
+}
+
+/// Who wrote a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Type)]
+#[serde(rename_all = "camelCase")]
+pub enum Role {
+    /// The person.
+    User,
+    /// The model.
+    Assistant,
+}
+
+/// Where a message is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Type)]
+#[serde(rename_all = "camelCase")]
+pub enum MessageState {
+    /// Whole.
+    Complete,
+    /// Being generated now.
+    Streaming,
+    /// Stopped by the user; what was generated is kept.
+    Stopped,
+    /// The app ended while it was generated; what was on disk is kept.
+    Interrupted,
+    /// Generation failed; what was generated is kept.
+    Failed,
+}
+
+/// One message on the active path of a conversation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Type)]
+#[serde(rename_all = "camelCase")]
+pub struct MessageView {
+    /// Row id in the database.
+    pub id: String,
+    /// Message that this one follows; `None` for the first.
+    pub parent_id: Option<String>,
+    /// Who wrote it.
+    pub role: Role,
+    /// Markdown as written.
+    pub text: String,
+    /// Where it is in its life.
+    pub state: MessageState,
+    /// Unix time of creation.
+    #[specta(type = Number)]
+    pub created_at_ms: i64,
+    /// Why the answer ended; `None` for user messages and while streaming.
+    pub finish_reason: Option<FinishReason>,
+    /// What the engine measured; `None` for user messages and for answers without one.
+    pub receipt: Option<Receipt>,
+}
+
+/// An opened conversation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Type)]
+#[serde(rename_all = "camelCase")]
+pub struct ConversationView {
+    /// Its line in the sidebar.
+    pub summary: ConversationSummary,
+    /// Messages of the active path, oldest first.
+    pub messages: Vec<MessageView>,
+    /// Text that was typed and not sent.
+    pub draft: String,
+    /// Settings for the next answer.
+    pub settings: SamplingSettings,
+    /// Request that is filling the last message now, if any.
+    pub active_request_id: Option<String>,
+}

@@ -1,0 +1,52 @@
+//! The one error type of the edge.
+
+use serde::{Deserialize, Serialize};
+use specta::Type;
+
+/// What went wrong, as far as the UI acts on it. Wording lives in the UI's table and nowhere else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Type)]
+#[serde(rename_all = "camelCase")]
+pub enum ErrorCode {
+    /// A setting is out of range; `message` names field, limit and value.
+    InvalidSetting,
+    /// The message has no text.
+    EmptyMessage,
+    /// The conversation does not exist or was deleted.
+    ConversationNotFound,
+    /// The conversation already has an answer running.
+    AlreadyGenerating,
+    /// The prompt does not fit the context window; `message` has the numbers.
+    ContextTooLong,
+    /// The queue is full.
+    QueueFull,
+    /// The chat template rejected the conversation.
+    TemplateRejected,
+    /// No model is loaded yet.
+    EngineNotReady,
+    /// The engine stopped; restart it.
+    EngineFailed,
+    /// The model gave numbers that cannot be sampled for this row.
+    BadLogits,
+    /// The model could not be found.
+    ModelMissing,
+    /// The model's files are damaged or not supported.
+    ModelUnusable,
+    /// The disk is full.
+    DiskFull,
+    /// The history was written by a newer version of the app.
+    HistoryTooNew,
+    /// The history could not be read or written.
+    HistoryFailed,
+    /// A defect in Braid.
+    Internal,
+}
+
+/// What every command returns when it fails.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
+#[serde(rename_all = "camelCase")]
+pub struct CommandError {
+    /// Looked up in the UI's wording table.
+    pub code: ErrorCode,
+    /// Detail with the numbers; shown below the wording, never matched on.
+    pub message: String,
+}

@@ -1,0 +1,52 @@
+//! Settings of the app as a whole.
+
+use crate::{ConversationSummary, GateMode, SamplingSettings};
+use serde::{Deserialize, Serialize};
+use specta::Type;
+
+/// Light, dark, or as the system says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Type)]
+#[serde(rename_all = "camelCase")]
+pub enum Theme {
+    /// Follows the system.
+    #[default]
+    System,
+    /// Always light.
+    Light,
+    /// Always dark.
+    Dark,
+}
+
+/// Stored whole; read at start.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Type)]
+#[serde(rename_all = "camelCase")]
+pub struct AppSettings {
+    /// Colour scheme.
+    pub theme: Theme,
+    /// Mode of the gate.
+    pub gate_mode: GateMode,
+    /// Whether the performance overlay is shown.
+    pub is_overlay_open: bool,
+    /// Whether the sidebar is shown.
+    pub is_sidebar_open: bool,
+    /// Conversations open in tabs, left to right.
+    pub open_tabs: Vec<String>,
+    /// Conversation of the active tab.
+    pub active_tab: Option<String>,
+    /// Settings that new conversations start with.
+    pub new_conversation: SamplingSettings,
+}
+
+/// What the UI needs to draw its first frame.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Type)]
+#[serde(rename_all = "camelCase")]
+pub struct AppStart {
+    /// Version of the app.
+    pub version: String,
+    /// Settings of the app; `open_tabs` names existing conversations only.
+    pub settings: AppSettings,
+    /// All conversations, latest first.
+    pub conversations: Vec<ConversationSummary>,
+    /// Answers found half-written at start, now marked interrupted.
+    pub interrupted_answers: u32,
+}
