@@ -1,0 +1,234 @@
+//! Batches the text deltas of one streaming answer into few writes, never more than a second behind.
+
+use std::future::Future;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep_until};
+
+use crate::{AnswerEnd, FinishState, History, HistoryError, MessageId};
+
+/// Longest time a delta waits for its flush to begin; also the pause before a failed flush is tried again.
+pub const FLUSH_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Writes one streaming answer in the background.
+///
+/// A delta is on its way to the file at most [`FLUSH_INTERVAL`] after [`push`](Self::push), also if no other follows.
+/// Text whose flush failed is kept and tried again, so a full disk costs nothing once there is space. Dropping the
+/// writer without [`finish`](Self::finish) flushes and marks the answer interrupted, as far as the runtime still runs.
+#[derive(Debug)]
+pub struct AnswerWriter {
+    commands: mpsc::UnboundedSender<Command>,
+    failure: FailureSlot,
+}
+
+/// The newest failure of a background flush that nobody has been told of yet.
+type FailureSlot = Arc<Mutex<Option<HistoryError>>>;
+
+#[derive(Debug)]
+enum Command {
+    Push { delta: String, output_tokens: u32 },
+    Flush { reply: oneshot::Sender<Result<(), HistoryError>> },
+    Finish { end: AnswerEnd, reply: oneshot::Sender<Result<(), HistoryError>> },
+}
+
+impl AnswerWriter {
+    /// Starts a writer for an answer that is streaming.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn spawn(history: &History, answer: MessageId) -> Self {
+        Self::spawn_on(HistorySink { history: history.clone(), answer })
+    }
+
+    fn spawn_on(sink: impl Sink) -> Self {
+        let (commands, inbox) = mpsc::unbounded_channel();
+        let failure = FailureSlot::default();
+        tokio::spawn(Flusher { sink, failure: failure.clone(), pending: Pending::default() }.run(inbox));
+        Self { commands, failure }
+    }
+
+    /// Takes the next piece of text; never waits. `output_tokens`: tokens of the whole answer up to here.
+    ///
+    /// # Errors
+    /// The failure of an earlier flush, reported once. The delta is taken all the same; if
+    /// [`HistoryError::is_transient`], all text so far will be tried again, otherwise the answer can no longer be
+    /// written and text is discarded.
+    pub fn push(&self, delta: &str, output_tokens: u32) -> Result<(), HistoryError> {
+        let command = Command::Push { delta: delta.to_owned(), output_tokens };
+        self.commands.send(command).map_err(|_| HistoryError::WriterStopped)?;
+        self.take_failure().map_or(Ok(()), Err)
+    }
+
+    /// Takes the failure of an earlier flush, if there is an unreported one.
+    pub fn take_failure(&self) -> Option<HistoryError> {
+        self.failure.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take()
+    }
+
+    /// Writes everything pushed so far now.
+    ///
+    /// # Errors
+    /// As [`History::append_answer_text`]. The text is kept for another try.
+    pub async fn flush(&self) -> Result<(), HistoryError> {
+        let (reply, answer) = oneshot::channel();
+        self.ask(Command::Flush { reply }, answer).await
+    }
+
+    /// Writes what is left and ends the answer, in one transaction.
+    ///
+    /// # Errors
+    /// As [`History::finish_answer`]. After a transient failure nothing is lost: call it again.
+    pub async fn finish(&self, end: AnswerEnd) -> Result<(), HistoryError> {
+        let (reply, answer) = oneshot::channel();
+        self.ask(Command::Finish { end, reply }, answer).await
+    }
+
+    async fn ask(
+        &self,
+        command: Command,
+        answer: oneshot::Receiver<Result<(), HistoryError>>,
+    ) -> Result<(), HistoryError> {
+        self.commands.send(command).map_err(|_| HistoryError::WriterStopped)?;
+        answer.await.map_err(|_| HistoryError::WriterStopped)?
+    }
+}
+
+/// Where flushes go: the history, or a recorder in tests of the timing.
+trait Sink: Send + 'static {
+    fn append(
+        &self,
+        delta: &str,
+        output_tokens: u32,
+    ) -> impl Future<Output = Result<(), HistoryError>> + Send;
+
+    fn finish(
+        &self,
+        tail: &str,
+        output_tokens: u32,
+        end: &AnswerEnd,
+    ) -> impl Future<Output = Result<(), HistoryError>> + Send;
+}
+
+struct HistorySink {
+    history: History,
+    answer: MessageId,
+}
+
+impl Sink for HistorySink {
+    async fn append(&self, delta: &str, output_tokens: u32) -> Result<(), HistoryError> {
+        self.history.append_answer_text(self.answer, delta, output_tokens).await
+    }
+
+    async fn finish(&self, tail: &str, output_tokens: u32, end: &AnswerEnd) -> Result<(), HistoryError> {
+        self.history.finish_answer_with(self.answer, tail, output_tokens, end).await
+    }
+}
+
+/// Text pushed and not yet written.
+#[derive(Default)]
+struct Pending {
+    text: String,
+    output_tokens: u32,
+    /// When it must be flushed; `None` if there is nothing to flush.
+    due: Option<Instant>,
+}
+
+struct Flusher<S> {
+    sink: S,
+    failure: FailureSlot,
+    pending: Pending,
+}
+
+impl<S: Sink> Flusher<S> {
+    async fn run(mut self, mut inbox: mpsc::UnboundedReceiver<Command>) {
+        let mut is_finished = false;
+        loop {
+            let command = tokio::select! {
+                command = inbox.recv() => command,
+                () = until(self.pending.due) => {
+                    if let Err(error) = self.flush().await {
+                        self.report(error);
+                    }
+                    continue;
+                }
+            };
+            match command {
+                Some(Command::Push { delta, output_tokens }) => self.take(&delta, output_tokens),
+                Some(Command::Flush { reply }) => drop(reply.send(self.flush().await)),
+                Some(Command::Finish { end, reply }) => {
+                    let result = self.finish(&end).await;
+                    is_finished |= result.is_ok();
+                    drop(reply.send(result));
+                }
+                None => break,
+            }
+        }
+        if !is_finished {
+            self.finish_dropped().await;
+        }
+    }
+
+    fn take(&mut self, delta: &str, output_tokens: u32) {
+        self.pending.text.push_str(delta);
+        self.pending.output_tokens = output_tokens;
+        self.pending.due.get_or_insert_with(|| Instant::now() + FLUSH_INTERVAL);
+    }
+
+    async fn flush(&mut self) -> Result<(), HistoryError> {
+        if self.pending.due.is_none() {
+            return Ok(());
+        }
+        let result = self.sink.append(&self.pending.text, self.pending.output_tokens).await;
+        self.settle(&result);
+        result
+    }
+
+    async fn finish(&mut self, end: &AnswerEnd) -> Result<(), HistoryError> {
+        let result = self.sink.finish(&self.pending.text, self.pending.output_tokens, end).await;
+        self.settle(&result);
+        result
+    }
+
+    /// Forgets pending text that is written or can never be; otherwise waits before the next try.
+    fn settle(&mut self, result: &Result<(), HistoryError>) {
+        match result {
+            Err(error) if error.is_transient() => {
+                if self.pending.due.is_some() {
+                    self.pending.due = Some(Instant::now() + FLUSH_INTERVAL);
+                }
+            }
+            Err(HistoryError::InvalidJson { .. }) => {}
+            Ok(()) | Err(_) => {
+                self.pending.text.clear();
+                self.pending.due = None;
+            }
+        }
+    }
+
+    fn report(&self, error: HistoryError) {
+        *self.failure.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(error);
+    }
+
+    async fn finish_dropped(&mut self) {
+        let end = AnswerEnd {
+            state: FinishState::Interrupted,
+            finish_reason: None,
+            receipt_json: None,
+            error_code: None,
+        };
+        match self.finish(&end).await {
+            // The answer was finished or purged by another hand: nothing of it is lost here.
+            Ok(()) | Err(HistoryError::AnswerNotStreaming { .. } | HistoryError::MessageNotFound(_)) => {}
+            Err(error) => tracing::warn!(%error, "an abandoned answer could not be saved to its end"),
+        }
+    }
+}
+
+/// Waits until `due`, or for ever.
+async fn until(due: Option<Instant>) {
+    match due {
+        Some(due) => sleep_until(due).await,
+        None => std::future::pending().await,
+    }
+}

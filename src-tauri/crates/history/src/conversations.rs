@@ -1,0 +1,211 @@
+//! Conversations: list, create, open, rename, delete with undo.
+
+use std::time::Duration;
+
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Connection, Row, SqliteConnection};
+
+use crate::settings::{found, read_conversation_settings, read_draft};
+use crate::{
+    ConversationId, Durability, History, HistoryError, Message, MessageId, decode, messages, now_ms,
+};
+
+/// Characters of a preview at most.
+pub const PREVIEW_CHARS: usize = 160;
+
+/// A line of the sidebar.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConversationSummary {
+    /// Its id.
+    pub id: ConversationId,
+    /// Its title.
+    pub title: String,
+    /// When it was created.
+    pub created_at_ms: i64,
+    /// When a message was last added or finished. Renaming does not count.
+    pub updated_at_ms: i64,
+    /// Messages in the whole tree, other versions included.
+    pub message_count: u32,
+    /// Start of the last message of the path on one line; of the question while its answer is empty or streaming.
+    pub preview: String,
+}
+
+/// A conversation as the chat view shows it, read in one snapshot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conversation {
+    /// Its id.
+    pub id: ConversationId,
+    /// Its title.
+    pub title: String,
+    /// When it was created.
+    pub created_at_ms: i64,
+    /// When a message was last added or finished.
+    pub updated_at_ms: i64,
+    /// The last message of `path`: the parent to give to the next turn. `None` while there is no message.
+    pub active_leaf: Option<MessageId>,
+    /// The messages from the root to the active leaf.
+    pub path: Vec<Message>,
+    /// Unsent text of the composer.
+    pub draft: String,
+    /// JSON text of its settings; `None` if there is none or it cannot be read.
+    pub settings_json: Option<String>,
+}
+
+impl History {
+    /// Stores a new, empty conversation.
+    pub async fn create_conversation(&self, title: &str) -> Result<ConversationId, HistoryError> {
+        let mut connection = self.writer(Durability::Now).await?;
+        let id = sqlx::query_scalar(
+            "INSERT INTO conversations (title, created_at_ms, updated_at_ms) VALUES (?1, ?2, ?2) RETURNING id",
+        )
+        .bind(title)
+        .bind(now_ms())
+        .fetch_one(&mut *connection)
+        .await?;
+        Ok(id)
+    }
+
+    /// All conversations that are not deleted, last updated first.
+    pub async fn list_conversations(&self) -> Result<Vec<ConversationSummary>, HistoryError> {
+        let rows = sqlx::query(
+            "SELECT c.id, c.title, c.created_at_ms, c.updated_at_ms,
+                    (SELECT count(*) FROM messages AS m WHERE m.conversation_id = c.id) AS message_count,
+                    substr(coalesce(nullif(leaf.text, ''), asked.text, ''), 1, ?1) AS preview
+             FROM conversations AS c
+             LEFT JOIN messages AS leaf ON leaf.id = c.active_leaf_id
+             LEFT JOIN messages AS asked ON asked.id = leaf.parent_id
+             WHERE c.deleted_at_ms IS NULL
+             ORDER BY c.updated_at_ms DESC, c.id DESC",
+        )
+        // Twice the length: white space is folded afterwards.
+        .bind(2 * PREVIEW_CHARS as i64)
+        .fetch_all(&self.shared.reader)
+        .await?;
+        rows.iter().map(read_summary).collect()
+    }
+
+    /// Reads a conversation with its path, draft and settings.
+    ///
+    /// # Errors
+    /// [`HistoryError::ConversationNotFound`], also if it is deleted.
+    pub async fn open_conversation(&self, id: ConversationId) -> Result<Conversation, HistoryError> {
+        let mut connection = self.shared.reader.acquire().await?;
+        let mut snapshot = connection.begin().await?;
+        let row = sqlx::query(
+            "SELECT title, created_at_ms, updated_at_ms,
+                    coalesce(active_leaf_id,
+                             (SELECT max(m.id) FROM messages AS m WHERE m.conversation_id = c.id)) AS leaf_id
+             FROM conversations AS c WHERE id = ? AND deleted_at_ms IS NULL",
+        )
+        .bind(id)
+        .fetch_optional(&mut *snapshot)
+        .await?
+        .ok_or(HistoryError::ConversationNotFound(id))?;
+        let active_leaf: Option<MessageId> = row.try_get("leaf_id")?;
+        let path = match active_leaf {
+            Some(leaf) => messages::read_path(&mut snapshot, id, leaf).await?,
+            None => Vec::new(),
+        };
+        let conversation = Conversation {
+            id,
+            title: decode::text(&row, "title")?,
+            created_at_ms: row.try_get("created_at_ms")?,
+            updated_at_ms: row.try_get("updated_at_ms")?,
+            active_leaf,
+            path,
+            draft: read_draft(&mut *snapshot, id).await?,
+            settings_json: read_conversation_settings(&mut *snapshot, id).await?,
+        };
+        snapshot.commit().await?;
+        Ok(conversation)
+    }
+
+    /// Changes the title.
+    ///
+    /// # Errors
+    /// [`HistoryError::ConversationNotFound`].
+    pub async fn rename_conversation(&self, id: ConversationId, title: &str) -> Result<(), HistoryError> {
+        let mut connection = self.writer(Durability::Now).await?;
+        let renamed =
+            sqlx::query("UPDATE conversations SET title = ?2 WHERE id = ?1 AND deleted_at_ms IS NULL")
+                .bind(id)
+                .bind(title)
+                .execute(&mut *connection)
+                .await?;
+        found(id, renamed.rows_affected())
+    }
+
+    /// Hides a conversation; [`History::restore_conversation`] brings it back whole until it is purged.
+    ///
+    /// # Errors
+    /// [`HistoryError::ConversationNotFound`], also if it is already deleted.
+    pub async fn delete_conversation(&self, id: ConversationId) -> Result<(), HistoryError> {
+        let mut connection = self.writer(Durability::Now).await?;
+        let deleted = sqlx::query(
+            "UPDATE conversations SET deleted_at_ms = ?2 WHERE id = ?1 AND deleted_at_ms IS NULL",
+        )
+        .bind(id)
+        .bind(now_ms())
+        .execute(&mut *connection)
+        .await?;
+        found(id, deleted.rows_affected())
+    }
+
+    /// Undoes [`History::delete_conversation`].
+    ///
+    /// # Errors
+    /// [`HistoryError::ConversationNotFound`] if it was purged or never was.
+    pub async fn restore_conversation(&self, id: ConversationId) -> Result<(), HistoryError> {
+        let mut connection = self.writer(Durability::Now).await?;
+        let restored = sqlx::query("UPDATE conversations SET deleted_at_ms = NULL WHERE id = ?")
+            .bind(id)
+            .execute(&mut *connection)
+            .await?;
+        found(id, restored.rows_affected())
+    }
+
+    /// Erases conversations deleted at least `age` ago, with everything in them. Returns how many.
+    pub async fn purge_deleted(&self, age: Duration) -> Result<u64, HistoryError> {
+        let age_ms = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
+        let mut connection = self.writer(Durability::Now).await?;
+        let purged = sqlx::query("DELETE FROM conversations WHERE deleted_at_ms <= ?")
+            .bind(now_ms().saturating_sub(age_ms))
+            .execute(&mut *connection)
+            .await?;
+        Ok(purged.rows_affected())
+    }
+}
+
+/// Moves the end of the path to `leaf` and the conversation to the top of the list.
+pub async fn set_active_leaf(
+    connection: &mut SqliteConnection,
+    id: ConversationId,
+    leaf: MessageId,
+    now_ms: i64,
+) -> Result<(), HistoryError> {
+    let moved = sqlx::query(
+        "UPDATE conversations SET active_leaf_id = ?2, updated_at_ms = ?3 WHERE id = ?1 AND deleted_at_ms IS NULL",
+    )
+    .bind(id)
+    .bind(leaf)
+    .bind(now_ms)
+    .execute(connection)
+    .await?;
+    found(id, moved.rows_affected())
+}
+
+fn read_summary(row: &SqliteRow) -> Result<ConversationSummary, HistoryError> {
+    Ok(ConversationSummary {
+        id: row.try_get("id")?,
+        title: decode::text(row, "title")?,
+        created_at_ms: row.try_get("created_at_ms")?,
+        updated_at_ms: row.try_get("updated_at_ms")?,
+        message_count: row.try_get("message_count")?,
+        preview: fold_white_space(&decode::text(row, "preview")?),
+    })
+}
+
+fn fold_white_space(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    line.chars().take(PREVIEW_CHARS).collect()
+}

@@ -1,0 +1,4 @@
+//! One database per test, in a folder of its own.
+
+mod support;
+mod turns;
