@@ -1,1 +1,26 @@
-//! To be filled.
+//! Token ids to text and back: tokenizer, chat template, streaming detokeniser, stop strings.
+//!
+//! Pure Rust and single-threaded by design: no MLX, no async, no network. Everything that a model folder says about
+//! text (`tokenizer.json`, `tokenizer_config.json`, `chat_template.jinja`, the end-of-sequence ids) is read once by
+//! [`Tokenizer::from_dir`]; the result is cheap to clone and may be used from any thread.
+//!
+//! Flow of a prompt: `[ChatMessage]` -> [`Tokenizer::prompt_tokens`] -> token ids. Flow of an answer: token id ->
+//! [`Detokenizer::push`] -> text -> [`StopMatcher::push`] -> text that may be shown.
+//!
+//! Terms. A *control token* is an added token that steers the model (turn markers, end of text). Text that a person
+//! wrote never becomes one: see [`Tokenizer::prompt_tokens`] for how.
+
+mod chat_template;
+mod detokenizer;
+mod error;
+mod stop_matcher;
+mod tokenizer;
+
+pub use chat_template::{ChatMessage, ChatTemplate, RenderOptions, Role};
+pub use detokenizer::Detokenizer;
+pub use error::TextError;
+pub use stop_matcher::{StopMatcher, StopOutcome};
+pub use tokenizer::{SpecialTokens, Tokenizer};
+
+/// Index of a token in the model's vocabulary.
+pub type TokenId = u32;
