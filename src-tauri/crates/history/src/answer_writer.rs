@@ -232,3 +232,109 @@ async fn until(due: Option<Instant>) {
         None => std::future::pending().await,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Records each write with its time since the start; fails while `failures` lasts.
+    #[derive(Clone)]
+    struct Recorder {
+        start: Instant,
+        writes: Arc<Mutex<Vec<(Duration, String)>>>,
+        failures: Arc<Mutex<u32>>,
+    }
+
+    impl Recorder {
+        fn failing(failures: u32) -> Self {
+            Self { start: Instant::now(), writes: Arc::default(), failures: Arc::new(Mutex::new(failures)) }
+        }
+
+        fn write(&self, text: &str) -> Result<(), HistoryError> {
+            let mut failures = self.failures.lock().unwrap();
+            if *failures > 0 {
+                *failures -= 1;
+                return Err(HistoryError::DiskFull);
+            }
+            self.writes.lock().unwrap().push((self.start.elapsed(), text.to_owned()));
+            Ok(())
+        }
+
+        fn written(&self) -> Vec<(Duration, String)> {
+            self.writes.lock().unwrap().clone()
+        }
+    }
+
+    impl Sink for Recorder {
+        async fn append(&self, delta: &str, _output_tokens: u32) -> Result<(), HistoryError> {
+            self.write(delta)
+        }
+
+        async fn finish(&self, tail: &str, output_tokens: u32, end: &AnswerEnd) -> Result<(), HistoryError> {
+            self.write(&format!("{tail}|{output_tokens}|{:?}", end.state))
+        }
+    }
+
+    const ALMOST: Duration = Duration::from_millis(499);
+    const STEP: Duration = Duration::from_millis(1);
+
+    fn complete() -> AnswerEnd {
+        AnswerEnd { state: FinishState::Complete, finish_reason: None, receipt_json: None, error_code: None }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn deltas_of_one_interval_are_one_write_and_later_deltas_do_not_delay_it() {
+        let recorder = Recorder::failing(0);
+        let writer = AnswerWriter::spawn_on(recorder.clone());
+        for _ in 0..100 {
+            writer.push("a", 1).unwrap();
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        writer.finish(complete()).await.unwrap();
+        let written = recorder.written();
+        // An interval starts with the first delta after a flush: at 0, then at 500 (or 510) ms.
+        assert_eq!(written[0].0, FLUSH_INTERVAL);
+        assert!(written.len() <= 3, "{written:?}");
+        let letters: usize = written.iter().map(|(_, text)| text.matches('a').count()).sum();
+        assert_eq!(letters, 100);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lone_delta_is_written_after_the_interval_and_finish_writes_the_rest_at_once() {
+        let recorder = Recorder::failing(0);
+        let writer = AnswerWriter::spawn_on(recorder.clone());
+        writer.push("lone", 1).unwrap();
+        tokio::time::sleep(ALMOST).await;
+        assert!(recorder.written().is_empty());
+        tokio::time::sleep(STEP * 2).await;
+        assert_eq!(recorder.written(), [(FLUSH_INTERVAL, "lone".to_owned())]);
+        writer.push(" rest", 2).unwrap();
+        writer.finish(complete()).await.unwrap();
+        assert_eq!(recorder.written()[1], (FLUSH_INTERVAL + STEP, " rest|2|Complete".to_owned()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failed_flush_is_reported_once_and_its_text_is_written_later() {
+        let recorder = Recorder::failing(2);
+        let writer = AnswerWriter::spawn_on(recorder.clone());
+        writer.push("first", 1).unwrap();
+        tokio::time::sleep(FLUSH_INTERVAL + STEP).await;
+        let reported = writer.push(" second", 2);
+        assert!(matches!(reported, Err(HistoryError::DiskFull)), "{reported:?}");
+        writer.push(" third", 3).unwrap();
+        let finished = writer.finish(complete()).await;
+        assert!(matches!(finished, Err(HistoryError::DiskFull)), "{finished:?}");
+        writer.finish(complete()).await.unwrap();
+        assert_eq!(recorder.written()[0].1, "first second third|3|Complete");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_dropped_writer_flushes_and_marks_interrupted() {
+        let recorder = Recorder::failing(0);
+        let writer = AnswerWriter::spawn_on(recorder.clone());
+        writer.push("half", 1).unwrap();
+        drop(writer);
+        tokio::time::sleep(STEP).await;
+        assert_eq!(recorder.written()[0].1, "half|1|Interrupted");
+    }
+}

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sqlx::sqlite::SqliteRow;
-use sqlx::{Connection, Row, SqliteConnection};
+use sqlx::{Connection, Row, SqliteConnection, SqlitePool};
 
 use crate::settings::{found, read_conversation_settings, read_draft};
 use crate::{
@@ -28,6 +28,8 @@ pub struct ConversationSummary {
     pub message_count: u32,
     /// Start of the last message of the path on one line; of the question while its answer is empty or streaming.
     pub preview: String,
+    /// Its messages cannot be read because the file is damaged there; count and preview are then 0 and empty.
+    pub is_damaged: bool,
 }
 
 /// A conversation as the chat view shows it, read in one snapshot.
@@ -66,22 +68,28 @@ impl History {
     }
 
     /// All conversations that are not deleted, last updated first.
+    ///
+    /// Damage among the messages of some leaves the others whole ([`ConversationSummary::is_damaged`]).
     pub async fn list_conversations(&self) -> Result<Vec<ConversationSummary>, HistoryError> {
+        let summaries = read_summaries(&self.shared.reader).await;
+        let Err(HistoryError::Corrupt { detail }) = summaries else { return summaries };
+        tracing::warn!(%detail, "the history is damaged; listing conversations one by one");
         let rows = sqlx::query(
-            "SELECT c.id, c.title, c.created_at_ms, c.updated_at_ms,
-                    (SELECT count(*) FROM messages AS m WHERE m.conversation_id = c.id) AS message_count,
-                    substr(coalesce(nullif(leaf.text, ''), asked.text, ''), 1, ?1) AS preview
-             FROM conversations AS c
-             LEFT JOIN messages AS leaf ON leaf.id = c.active_leaf_id
-             LEFT JOIN messages AS asked ON asked.id = leaf.parent_id
-             WHERE c.deleted_at_ms IS NULL
-             ORDER BY c.updated_at_ms DESC, c.id DESC",
+            "SELECT id, title, created_at_ms, updated_at_ms, 0 AS message_count, '' AS preview
+             FROM conversations WHERE deleted_at_ms IS NULL ORDER BY updated_at_ms DESC, id DESC",
         )
-        // Twice the length: white space is folded afterwards.
-        .bind(2 * PREVIEW_CHARS as i64)
         .fetch_all(&self.shared.reader)
         .await?;
-        rows.iter().map(read_summary).collect()
+        let mut summaries = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let bare = read_summary(row)?;
+            summaries.push(match read_one_summary(&self.shared.reader, bare.id).await {
+                Ok(whole) => whole,
+                Err(HistoryError::Corrupt { .. }) => ConversationSummary { is_damaged: true, ..bare },
+                Err(error) => return Err(error),
+            });
+        }
+        Ok(summaries)
     }
 
     /// Reads a conversation with its path, draft and settings.
@@ -194,6 +202,43 @@ pub async fn set_active_leaf(
     found(id, moved.rows_affected())
 }
 
+/// Every column of a [`ConversationSummary`]; `?1` is the length that a preview is cut to.
+macro_rules! select_summaries {
+    ($tail:literal) => {
+        concat!(
+            "SELECT c.id, c.title, c.created_at_ms, c.updated_at_ms,
+                    (SELECT count(*) FROM messages AS m WHERE m.conversation_id = c.id) AS message_count,
+                    substr(coalesce(nullif(leaf.text, ''), asked.text, ''), 1, ?1) AS preview
+             FROM conversations AS c
+             LEFT JOIN messages AS leaf ON leaf.id = c.active_leaf_id
+             LEFT JOIN messages AS asked ON asked.id = leaf.parent_id ",
+            $tail
+        )
+    };
+}
+
+/// Twice what is shown: white space is folded after the cut.
+const CUT_CHARS: i64 = 2 * PREVIEW_CHARS as i64;
+
+async fn read_summaries(reader: &SqlitePool) -> Result<Vec<ConversationSummary>, HistoryError> {
+    let rows = sqlx::query(select_summaries!(
+        "WHERE c.deleted_at_ms IS NULL ORDER BY c.updated_at_ms DESC, c.id DESC"
+    ))
+    .bind(CUT_CHARS)
+    .fetch_all(reader)
+    .await?;
+    rows.iter().map(read_summary).collect()
+}
+
+async fn read_one_summary(
+    reader: &SqlitePool,
+    id: ConversationId,
+) -> Result<ConversationSummary, HistoryError> {
+    let row =
+        sqlx::query(select_summaries!("WHERE c.id = ?2")).bind(CUT_CHARS).bind(id).fetch_one(reader).await?;
+    read_summary(&row)
+}
+
 fn read_summary(row: &SqliteRow) -> Result<ConversationSummary, HistoryError> {
     Ok(ConversationSummary {
         id: row.try_get("id")?,
@@ -202,6 +247,7 @@ fn read_summary(row: &SqliteRow) -> Result<ConversationSummary, HistoryError> {
         updated_at_ms: row.try_get("updated_at_ms")?,
         message_count: row.try_get("message_count")?,
         preview: fold_white_space(&decode::text(row, "preview")?),
+        is_damaged: false,
     })
 }
 

@@ -141,3 +141,69 @@ fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn limit_pages(history: &History, pages: u32) {
+        let mut connection = history.shared.writer.acquire().await.unwrap();
+        let pragma = format!("PRAGMA max_page_count = {pages}");
+        sqlx::raw_sql(sqlx::AssertSqlSafe(pragma)).execute(&mut *connection).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_full_disk_is_said_loses_nothing_and_ends_when_there_is_space() {
+        let folder = tempfile::tempdir().unwrap();
+        let history = History::open(folder.path().join("history.sqlite3")).await.unwrap();
+        let chat = history.create_conversation("full").await.unwrap();
+        let turn = history.begin_turn(chat, None, "question", "{}").await.unwrap();
+        let writer = AnswerWriter::spawn(&history, turn.answer);
+        writer.push("before", 1).unwrap();
+        writer.flush().await.unwrap();
+
+        limit_pages(&history, 1).await;
+        let long = "x".repeat(100_000);
+        writer.push(&long, 2).unwrap();
+        assert!(matches!(writer.flush().await, Err(HistoryError::DiskFull)));
+        let next = history.begin_turn(chat, Some(turn.answer), &long, "{}").await;
+        assert!(matches!(next, Err(HistoryError::DiskFull)), "{next:?}");
+        let seen = history.open_conversation(chat).await.unwrap();
+        assert_eq!(seen.path[0].text, "question");
+        assert_eq!(seen.path[1].text, "before");
+        assert_eq!(seen.path.len(), 2, "half a turn was stored");
+
+        limit_pages(&history, 1_000_000).await;
+        let end = AnswerEnd {
+            state: FinishState::Complete,
+            finish_reason: None,
+            receipt_json: None,
+            error_code: None,
+        };
+        writer.finish(end).await.unwrap();
+        let answer = history.open_conversation(chat).await.unwrap().path.pop().unwrap();
+        assert_eq!(answer.text, format!("before{long}"));
+        history.check_integrity().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn every_commit_is_synced_but_pieces_within_the_sync_interval() {
+        let folder = tempfile::tempdir().unwrap();
+        let history = History::open(folder.path().join("history.sqlite3")).await.unwrap();
+        let full = 2;
+        let normal = 1;
+        let synchronous = async |durability| {
+            let mut connection = history.writer(durability).await.unwrap();
+            // Not prepared: the value is read while the statement is compiled.
+            let row = sqlx::Executor::fetch_one(&mut *connection, sqlx::raw_sql("PRAGMA synchronous")).await;
+            sqlx::Row::get::<i64, _>(&row.unwrap(), 0)
+        };
+        assert_eq!(synchronous(Durability::Now).await, full);
+        assert_eq!(synchronous(Durability::Soon).await, normal);
+        assert_eq!(synchronous(Durability::Now).await, full);
+        let long_ago = Instant::now().checked_sub(SYNC_INTERVAL).unwrap();
+        *history.shared.last_sync.lock().unwrap() = long_ago;
+        assert_eq!(synchronous(Durability::Soon).await, full);
+        assert_eq!(synchronous(Durability::Soon).await, normal);
+    }
+}

@@ -1,4 +1,11 @@
 //! One database per test, in a folder of its own.
+#![allow(clippy::unwrap_used, reason = "the lint's exemption for tests does not reach what tests share")]
 
+mod conversations;
+mod damage;
+mod schema;
+mod settings;
 mod support;
+mod survival;
 mod turns;
+mod writer;

@@ -1,6 +1,7 @@
 //! Turns, answers, branches.
 
 use history::{AnswerEnd, ConversationId, FinishState, HistoryError, MessageId, MessageState, Role};
+use sqlx::Connection;
 
 use crate::support::{Place, end, texts, turn};
 
@@ -79,4 +80,120 @@ async fn a_finished_answer_takes_nothing_more() {
         ));
     }
     assert_eq!(texts(&history.open_conversation(chat).await.unwrap().path), ["q", "a"]);
+}
+
+#[tokio::test]
+async fn an_edit_and_a_regeneration_are_siblings_and_every_branch_can_be_shown() {
+    let place = Place::new();
+    let history = place.open().await;
+    let chat = history.create_conversation("").await.unwrap();
+    let first = turn(&history, chat, None, "q1", "a1").await;
+    let second = turn(&history, chat, Some(first), "q2", "a2").await;
+    let edited = turn(&history, chat, Some(first), "q2 edited", "a2 edited").await;
+    let edited_path = history.open_conversation(chat).await.unwrap().path;
+    assert_eq!(texts(&edited_path), ["q1", "a1", "q2 edited", "a2 edited"]);
+
+    let regenerated = history.start_answer(edited_path[2].id, "{}").await.unwrap();
+    history.append_answer_text(regenerated, "a2 again", 3).await.unwrap();
+    history.finish_answer(regenerated, &end(FinishState::Stopped)).await.unwrap();
+    let shown = history.open_conversation(chat).await.unwrap();
+    assert_eq!(texts(&shown.path), ["q1", "a1", "q2 edited", "a2 again"]);
+    assert_eq!(shown.active_leaf, Some(regenerated));
+    assert_eq!(shown.path[3].siblings, [edited, regenerated]);
+
+    let old_question = shown.path[2].siblings[0];
+    history.select_branch(chat, old_question).await.unwrap();
+    let old = history.open_conversation(chat).await.unwrap();
+    assert_eq!(texts(&old.path), ["q1", "a1", "q2", "a2"]);
+    assert_eq!(old.active_leaf, Some(second));
+
+    // The newest leaf below the edited question is the regenerated answer.
+    history.select_branch(chat, shown.path[2].id).await.unwrap();
+    assert_eq!(history.open_conversation(chat).await.unwrap().active_leaf, Some(regenerated));
+    assert_eq!(texts(&history.message_path(chat, second).await.unwrap()), ["q1", "a1", "q2", "a2"]);
+}
+
+#[tokio::test]
+async fn a_first_question_can_be_edited_too() {
+    let place = Place::new();
+    let history = place.open().await;
+    let chat = history.create_conversation("").await.unwrap();
+    turn(&history, chat, None, "old", "a").await;
+    turn(&history, chat, None, "new", "b").await;
+    let path = history.open_conversation(chat).await.unwrap().path;
+    assert_eq!(texts(&path), ["new", "b"]);
+    assert_eq!(path[0].siblings.len(), 2);
+}
+
+#[tokio::test]
+async fn messages_of_other_conversations_and_roles_are_refused() {
+    let place = Place::new();
+    let history = place.open().await;
+    let mine = history.create_conversation("").await.unwrap();
+    let other = history.create_conversation("").await.unwrap();
+    let foreign = turn(&history, other, None, "q", "a").await;
+    let own = turn(&history, mine, None, "q", "a").await;
+
+    let across = history.begin_turn(mine, Some(foreign), "x", "{}").await;
+    assert!(matches!(across, Err(HistoryError::MessageNotFound(id)) if id == foreign));
+    let select = history.select_branch(mine, foreign).await;
+    assert!(matches!(select, Err(HistoryError::MessageNotFound(id)) if id == foreign));
+    let path = history.message_path(mine, foreign).await;
+    assert!(matches!(path, Err(HistoryError::MessageNotFound(id)) if id == foreign));
+    let answer_to_answer = history.start_answer(own, "{}").await;
+    assert!(matches!(answer_to_answer, Err(HistoryError::NotAUserMessage(id)) if id == own));
+    let nowhere = history.begin_turn(ConversationId(99), None, "x", "{}").await;
+    assert!(matches!(nowhere, Err(HistoryError::ConversationNotFound(ConversationId(99)))));
+    let unknown = history.append_answer_text(MessageId(99), "x", 1).await;
+    assert!(matches!(unknown, Err(HistoryError::MessageNotFound(MessageId(99)))));
+    let not_json = history.begin_turn(mine, Some(own), "x", "{").await;
+    assert!(matches!(not_json, Err(HistoryError::InvalidJson { field: "settings_json", .. })));
+    assert_eq!(history.open_conversation(mine).await.unwrap().path.len(), 2, "a refused turn left something");
+}
+
+#[tokio::test]
+async fn a_path_deeper_than_sqlites_trigger_limit_reads_in_order_and_can_be_purged() {
+    let place = Place::new();
+    let history = place.open().await;
+    let chat = history.create_conversation("").await.unwrap();
+    history.close().await;
+    let mut raw = place.raw().await;
+    let mut transaction = raw.begin().await.unwrap();
+    let depth = 3000;
+    // Every message also gets a dead-end sibling, made before it.
+    for step in 0..depth {
+        let parent = (step > 0).then(|| 2 * step);
+        for text in [format!("dead end {step}"), format!("step {step}")] {
+            sqlx::query(
+                "INSERT INTO messages (conversation_id, parent_id, role, state, created_at_ms, text)
+                 VALUES (?, ?, 'user', 'complete', 0, ?)",
+            )
+            .bind(chat)
+            .bind(parent)
+            .bind(text)
+            .execute(&mut *transaction)
+            .await
+            .unwrap();
+        }
+    }
+    transaction.commit().await.unwrap();
+    raw.close().await.unwrap();
+
+    let history = place.open().await;
+    history.select_branch(chat, MessageId(1)).await.unwrap();
+    assert_eq!(history.open_conversation(chat).await.unwrap().path.len(), 1);
+    history.select_branch(chat, MessageId(2)).await.unwrap();
+    let path = history.open_conversation(chat).await.unwrap().path;
+    let expected: Vec<String> = (0..depth).map(|step| format!("step {step}")).collect();
+    assert_eq!(texts(&path), expected);
+    history.delete_conversation(chat).await.unwrap();
+    assert_eq!(history.purge_deleted(std::time::Duration::ZERO).await.unwrap(), 1);
+    history.check_integrity().await.unwrap();
+}
+
+#[test]
+fn ids_cross_as_decimal_strings() {
+    assert_eq!("9007199254740993".parse(), Ok(MessageId(9_007_199_254_740_993)));
+    assert_eq!(ConversationId(7).to_string(), "7");
+    assert!("7a".parse::<ConversationId>().is_err());
 }
