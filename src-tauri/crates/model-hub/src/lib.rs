@@ -1,1 +1,21 @@
-//! To be filled.
+//! Models on disk: imports GGUF files into MLX folders and lists the folders that are there.
+//!
+//! Pure Rust: knows file formats, not MLX. Everything that comes from a file is bounded before memory is taken for it,
+//! and every refusal is a [`ModelHubError`] that names the file, the place and the way out.
+//!
+//! Terms. A *GGUF file* is llama.cpp's single-file format. An *MLX folder* holds `config.json`, `model.safetensors`,
+//! `tokenizer.json` and `tokenizer_config.json`; quantised weights are packed as MLX does (uint32 words, f16 scales and
+//! biases per group of 32, "affine").
+//!
+//! Flow: [`Gguf::open`] reads the header -> [`import_gguf`] writes `<folder>.part` tensor by tensor and renames it when
+//! complete -> [`list_models`] finds it by its headers.
+
+mod catalog;
+mod error;
+mod gguf;
+mod import;
+
+pub use catalog::{CatalogEntry, ModelFolder, list_models};
+pub use error::ModelHubError;
+pub use gguf::{Gguf, MetadataArray, MetadataValue, TensorInfo, TensorType};
+pub use import::{ImportSummary, import_gguf};

@@ -1,0 +1,62 @@
+mod blocks;
+mod hyperparameters;
+mod part_folder;
+mod plan;
+mod tokenizer;
+mod weights;
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::{Gguf, ModelHubError};
+use hyperparameters::Hyperparameters;
+use part_folder::PartFolder;
+use plan::Plan;
+
+/// What an import wrote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImportSummary {
+    /// Tensors read from the GGUF file.
+    pub tensors: usize,
+    /// Layers of the model.
+    pub layers: u64,
+    /// Size of `model.safetensors`.
+    pub weights_bytes: u64,
+}
+
+/// Converts a Llama GGUF file into an MLX folder at `target`.
+///
+/// Weights keep their quantisation: Q4_0 and Q4_1 become 4-bit, Q8_0 8-bit, groups of 32; F32 becomes f16. The folder
+/// appears under its name only when it is complete; until then it is `<target>.part`, removed on any error. Holds one
+/// tensor in memory at a time.
+///
+/// # Errors
+/// [`ModelHubError::OutputExists`] before anything is read; an `Unsupported`, `Missing`, `Damaged`, `Truncated` or
+/// `Wrong` variant before anything is written; [`ModelHubError::Read`], `Write` or `NotRepresentable` while writing.
+pub fn import_gguf(source: &Path, target: &Path) -> Result<ImportSummary, ModelHubError> {
+    if target.symlink_metadata().is_ok() {
+        return Err(ModelHubError::OutputExists { path: target.to_path_buf() });
+    }
+    let gguf = Gguf::open(source)?;
+    let parameters = Hyperparameters::read(&gguf)?;
+    let plan = Plan::new(&gguf, &parameters)?;
+    let tokenizer = tokenizer::read(&gguf)?;
+    let mut config = parameters.config(&gguf);
+    plan.describe(&mut config);
+
+    let folder = PartFolder::create(target)?;
+    let weights = folder.file("model.safetensors");
+    weights::write(&gguf, &plan.tensors, &weights)?;
+    let weights_bytes =
+        weights.metadata().map_err(|source| ModelHubError::Read { path: weights.clone(), source })?.len();
+    folder.write("config.json", &pretty(&Value::Object(config)))?;
+    folder.write("tokenizer.json", tokenizer.tokenizer.to_string().as_bytes())?;
+    folder.write("tokenizer_config.json", &pretty(&tokenizer.config))?;
+    folder.finish()?;
+    Ok(ImportSummary { tensors: plan.tensors.len(), layers: parameters.layers, weights_bytes })
+}
+
+fn pretty(value: &Value) -> Vec<u8> {
+    format!("{value:#}\n").into_bytes()
+}
