@@ -125,6 +125,8 @@ mod code {
     pub const FULL: i32 = 13;
     pub const CANTOPEN: i32 = 14;
     pub const NOTADB: i32 = 26;
+    /// Extended: the index of the write-ahead log cannot grow, which is how a full disk shows when opening.
+    pub const IOERR_SHMSIZE: i32 = 4874;
 }
 
 impl From<sqlx::Error> for HistoryError {
@@ -136,6 +138,9 @@ impl From<sqlx::Error> for HistoryError {
             _ => return Self::Database(error),
         };
         let extended: Option<i32> = database.code().and_then(|code| code.parse().ok());
+        if extended == Some(code::IOERR_SHMSIZE) {
+            return Self::DiskFull;
+        }
         match extended.map(|code| code & 0xff) {
             Some(code::CORRUPT | code::NOTADB) => Self::Corrupt { detail: database.to_string() },
             Some(code::FULL) => Self::DiskFull,

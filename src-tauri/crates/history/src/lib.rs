@@ -187,6 +187,22 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_transaction_that_sqlite_rolled_back_by_itself_does_not_block_the_next() {
+        let folder = tempfile::tempdir().unwrap();
+        let history = History::open(folder.path().join("history.sqlite3")).await.unwrap();
+        let mut connection = history.writer(Durability::Now).await.unwrap();
+        let mut transaction =
+            sqlx::Connection::begin_with(&mut *connection, "BEGIN IMMEDIATE").await.unwrap();
+        // What SQLite does when COMMIT finds the disk full.
+        sqlx::raw_sql("ROLLBACK").execute(&mut *transaction).await.unwrap();
+        assert!(transaction.commit().await.is_err());
+        drop(connection);
+        let chat = history.create_conversation("after").await.unwrap();
+        history.begin_turn(chat, None, "question", "{}").await.unwrap();
+        assert_eq!(history.open_conversation(chat).await.unwrap().path.len(), 2);
+    }
+
+    #[tokio::test]
     async fn every_commit_is_synced_but_pieces_within_the_sync_interval() {
         let folder = tempfile::tempdir().unwrap();
         let history = History::open(folder.path().join("history.sqlite3")).await.unwrap();

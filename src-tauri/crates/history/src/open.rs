@@ -41,13 +41,7 @@ impl History {
         let lock = lock(path)?;
         refuse_lost_file(path)?;
         let options = connect_options(path);
-        let writer = SqlitePoolOptions::new()
-            .max_connections(1)
-            .idle_timeout(None)
-            .max_lifetime(None)
-            .test_before_acquire(false)
-            .connect_with(options.clone())
-            .await?;
+        let writer = pool_options(1).connect_with(options.clone()).await?;
         let interrupted_answers = match prepare(&writer, path).await {
             Ok(count) => count,
             Err(error) => {
@@ -55,14 +49,25 @@ impl History {
                 return Err(error);
             }
         };
-        let reader = SqlitePoolOptions::new()
-            .max_connections(MAX_READERS)
-            .test_before_acquire(false)
-            .connect_lazy_with(options.pragma("query_only", "ON"));
+        let reader = pool_options(MAX_READERS).connect_lazy_with(options.pragma("query_only", "ON"));
         let last_sync = Mutex::new(Instant::now());
         let path = path.to_owned();
         Ok(Self { shared: Arc::new(Shared { path, writer, reader, last_sync, interrupted_answers, lock }) })
     }
+}
+
+fn pool_options(max_connections: u32) -> SqlitePoolOptions {
+    SqlitePoolOptions::new()
+        .max_connections(max_connections)
+        .idle_timeout(None)
+        .max_lifetime(None)
+        .test_before_acquire(false)
+        // SQLite rolls back by itself when a disk is full or fails; sqlx then still counts the transaction and would
+        // refuse every later one on that connection.
+        .before_acquire(|connection, _| {
+            let is_usable = !connection.is_in_transaction();
+            Box::pin(async move { Ok(is_usable) })
+        })
 }
 
 fn connect_options(path: &Path) -> SqliteConnectOptions {

@@ -118,6 +118,54 @@ async fn after_kill_9_everything_is_there_and_answers_are_at_most_a_second_behin
     }
 }
 
+/// Only as a child, whose files may not grow past a limit: saves turns until one fails, then reads back.
+#[tokio::test]
+async fn child_saves_until_a_write_fails() {
+    let Some(database) = child_database() else { return };
+    let history = History::open(database).await.unwrap();
+    let chat = history.create_conversation("limited").await.unwrap();
+    let mut parent = None;
+    let mut saved_turns = 0;
+    let failure = loop {
+        match history.begin_turn(chat, parent, &"question ".repeat(200), "{}").await {
+            Ok(turn) => parent = Some(turn.answer),
+            Err(error) => break error,
+        }
+        saved_turns += 1;
+        assert!(saved_turns < 10_000, "no limit in force");
+    };
+    let readable = history.open_conversation(chat).await.unwrap().path.len();
+    println!("\nsaved {saved_turns} readable {readable} failure {failure:?}");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_failing_disk_is_said_and_every_turn_saved_before_is_kept() {
+    let place = Place::new();
+    // A write past the limit fails once its signal is ignored, much as on a broken disk.
+    let output = Command::new("sh")
+        .args(["-c", "trap '' XFSZ; ulimit -f 800; exec \"$0\" \"$@\""])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "survival::child_saves_until_a_write_fails", "--nocapture"])
+        .env(CHILD_DATABASE, &place.path)
+        .output()
+        .unwrap();
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    let line = stdout.lines().find(|line| line.starts_with("saved ")).unwrap_or_else(|| panic!("{stdout}"));
+    let words: Vec<&str> = line.split(' ').collect();
+    let saved_turns: usize = words[1].parse().unwrap();
+    assert!(saved_turns >= 5, "{line}");
+    assert_eq!(words[3], (2 * saved_turns).to_string(), "{line}");
+    assert!(words[5] == "Io" || words[5] == "DiskFull", "{line}");
+
+    let history = place.open().await;
+    history.check_integrity().await.unwrap();
+    let chat = history.list_conversations().await.unwrap()[0].id;
+    let path = history.open_conversation(chat).await.unwrap().path;
+    assert_eq!(path.len(), 2 * saved_turns);
+    history.begin_turn(chat, Some(path[path.len() - 1].id), "goes on", "{}").await.unwrap();
+}
+
 /// Only as a child: 60,000 characters in 600 flushes, then the bytes this process wrote to files.
 #[tokio::test]
 async fn child_writes_a_long_answer() {
