@@ -33,8 +33,12 @@ pub enum XtaskError {
     Bindgen(#[from] bindgen::BindgenError),
     #[error("no display to open a window on (DISPLAY and WAYLAND_DISPLAY are unset)")]
     NoDisplay,
+    #[error("macOS has no WebDriver for the webview of a Tauri app")]
+    NoWebDriver,
     #[error("{program} did not answer on {what} within {seconds} s{tail}")]
     NotListening { program: &'static str, what: String, seconds: u64, tail: String },
+    #[error("dependencies that the design forbids:\n    {}", crossed.join("\n    "))]
+    Arrows { crossed: Vec<String> },
     #[error("{failed} of {total} steps failed")]
     StepsFailed { failed: usize, total: usize },
     #[error("{0}")]
@@ -88,8 +92,14 @@ impl XtaskError {
                 "run `cargo xtask app --headless`: the same app in a virtual display, driven by a script"
                     .into()
             }
+            Self::NoWebDriver => "run `cargo xtask app`: the app opens on the screen".into(),
             Self::NotListening { .. } => {
                 "run the same command again; if it repeats, look at the logs under target/headless".into()
+            }
+            Self::Arrows { .. } => {
+                "move the code to the crate that may depend on it; the allowed arrows are in \
+                 src-tauri/crates/xtask/src/arrows.rs"
+                    .into()
             }
             Self::StepsFailed { .. } => {
                 "start with the first step that failed: `cargo xtask test --only STEP` runs it alone".into()

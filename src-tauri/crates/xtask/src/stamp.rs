@@ -54,8 +54,12 @@ impl Stamps {
 
     /// Whether the step last finished with exactly this fingerprint and everything it made is still there.
     pub fn is_current(&self, step: &str, fingerprint: &str, products: &[PathBuf]) -> bool {
-        fs::read_to_string(self.folder.join(step)).is_ok_and(|found| found == fingerprint)
-            && products.iter().all(|product| product.exists())
+        self.get(step) == fingerprint && products.iter().all(|product| product.exists())
+    }
+
+    /// The fingerprint that the step last finished with; empty if it never did.
+    pub fn get(&self, step: &str) -> String {
+        fs::read_to_string(self.folder.join(step)).unwrap_or_default()
     }
 
     /// Records that the step finished. Call it last: an interrupted step then runs again.

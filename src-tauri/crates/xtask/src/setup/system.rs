@@ -2,40 +2,37 @@
 
 use std::{collections::BTreeSet, env, fs, process::Command};
 
-use super::{Outcome, announce};
+use super::{Outcome, Purpose, announce};
 use crate::{
     error::XtaskError,
     exec::{capture, command, run},
 };
 
-/// Packages by what they are for.
-const PACKAGES: &[&str] = &[
-    // building: MLX's C layer, its bindings, its BLAS, and Tauri's window
-    "pkg-config",
-    "libfmt-dev",
-    "libclang-dev",
-    "libopenblas0-pthread",
-    "libwebkit2gtk-4.1-dev",
-    "libgtk-3-dev",
-    "librsvg2-dev",
-    // what a chat may show: Latin and Arabic, emoji, Chinese, Japanese and Korean
-    "fonts-dejavu-core",
-    "fonts-noto-color-emoji",
-    "fonts-wqy-microhei",
-    // a window without a display, driven by a script, and its picture
-    "xvfb",
-    "webkit2gtk-driver",
-    "imagemagick",
-    // the browser of the interface tests
-    "chromium",
+/// Packages by what needs them.
+const PACKAGES: &[(Purpose, &str)] = &[
+    (Purpose::Bench, "pkg-config"),
+    (Purpose::Bench, "libfmt-dev"),
+    (Purpose::Bench, "libclang-dev"),
+    (Purpose::Bench, "libopenblas0-pthread"),
+    (Purpose::App, "libwebkit2gtk-4.1-dev"),
+    (Purpose::App, "libgtk-3-dev"),
+    (Purpose::App, "librsvg2-dev"),
+    // What a chat may show: Latin and Arabic, emoji, Chinese, Japanese and Korean.
+    (Purpose::App, "fonts-dejavu-core"),
+    (Purpose::App, "fonts-noto-color-emoji"),
+    (Purpose::App, "fonts-wqy-microhei"),
+    (Purpose::Headless, "xvfb"),
+    (Purpose::Headless, "webkit2gtk-driver"),
+    (Purpose::Headless, "imagemagick"),
+    (Purpose::Tests, "chromium"),
 ];
 
-/// Installs what is missing. macOS needs none of it.
-pub fn install() -> Result<Outcome, XtaskError> {
+/// Installs what is missing for the purpose. macOS needs none of it.
+pub fn install(purpose: Purpose) -> Result<Outcome, XtaskError> {
     if cfg!(target_os = "macos") || env::var_os("BRAID_SKIP_SYSTEM_PACKAGES").is_some() {
         return Ok(Outcome::AlreadyDone);
     }
-    let wanted = wanted(&fs::read_to_string("/etc/os-release").unwrap_or_default());
+    let wanted = wanted(purpose, &fs::read_to_string("/etc/os-release").unwrap_or_default());
     let missing = missing(&wanted)?;
     if missing.is_empty() {
         return Ok(Outcome::AlreadyDone);
@@ -51,13 +48,13 @@ pub fn install() -> Result<Outcome, XtaskError> {
 }
 
 /// Ubuntu ships Chromium under another package name.
-fn wanted(os_release: &str) -> Vec<String> {
+fn wanted(purpose: Purpose, os_release: &str) -> Vec<String> {
     let is_ubuntu = os_release.lines().any(|line| line == "ID=ubuntu");
-    let named = |name: &&str| match *name {
+    let named = |name: &str| match name {
         "chromium" if is_ubuntu => "chromium-browser".to_owned(),
         other => other.to_owned(),
     };
-    PACKAGES.iter().map(named).collect()
+    PACKAGES.iter().filter(|(least, _)| *least <= purpose).map(|(_, name)| named(name)).collect()
 }
 
 fn missing(wanted: &[String]) -> Result<Vec<String>, XtaskError> {
@@ -106,7 +103,16 @@ mod tests {
 
     #[test]
     fn ubuntu_gets_its_own_name_for_chromium() {
-        assert!(wanted("ID=debian\n").contains(&"chromium".to_owned()));
-        assert!(wanted("NAME=\"Ubuntu\"\nID=ubuntu\n").contains(&"chromium-browser".to_owned()));
+        assert!(wanted(Purpose::Tests, "ID=debian\n").contains(&"chromium".to_owned()));
+        assert!(
+            wanted(Purpose::Tests, "NAME=\"Ubuntu\"\nID=ubuntu\n").contains(&"chromium-browser".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_window_on_a_screen_needs_no_virtual_display() {
+        let app = wanted(Purpose::App, "");
+        assert!(app.contains(&"libwebkit2gtk-4.1-dev".to_owned()) && !app.contains(&"xvfb".to_owned()));
+        assert!(wanted(Purpose::Headless, "").contains(&"xvfb".to_owned()));
     }
 }
