@@ -1,1 +1,24 @@
-document.querySelector('#starting')?.append(' ');
+import './app.css';
+import { createBackend } from '#backend';
+
+// Whatever keeps the app from drawing is said in words: a blank window tells nobody anything.
+const backend = createBackend();
+import('./boot')
+	.then(({ boot }) => boot(backend))
+	.catch((thrown: unknown) => {
+		const details = thrown instanceof Error ? `${thrown.message}\n${thrown.stack ?? ''}` : String(thrown);
+		void backend.reportUiFailure(details).catch(() => {});
+		const app = document.querySelector('#app');
+		if (!app) return;
+		const title = document.createElement('h1');
+		title.textContent = 'Braid’s window could not be drawn';
+		const advice = document.createElement('p');
+		advice.textContent = 'Your messages are saved. Reload to try again; the details below help a report.';
+		const reload = document.createElement('button');
+		reload.textContent = 'Reload';
+		reload.addEventListener('click', () => location.reload());
+		const shown = document.createElement('pre');
+		shown.textContent = details;
+		app.replaceChildren(title, advice, reload, shown);
+		app.classList.add('boot-failure');
+	});

@@ -1,0 +1,180 @@
+import { asFailure, type Backend, type CommandFailure } from '../ipc/backend';
+import type { ConversationSummary, ErrorCode, MessageView, SamplingSettings } from '../ipc/wire';
+import type { Answer } from './applyStreamEvents';
+import { Draft } from './draft.svelte';
+import { Generation } from './generation.svelte';
+import { ScrollKeeper } from './scroll.svelte';
+
+/** How often an answer is read back that this window did not start itself (it was reloaded meanwhile). */
+const followEveryMs = 600;
+
+export type LoadState = { kind: 'loading' } | { kind: 'ready' } | { kind: 'failed'; failure: CommandFailure };
+
+/** Why an answer failed: known while the window that saw it is open. */
+export interface AnswerFailure {
+	code: ErrorCode;
+	detail: string;
+}
+
+/** An open conversation: what it shows, what is typed, and the answer that is running. */
+export class ChatTab {
+	readonly id: string;
+	readonly scroll = new ScrollKeeper();
+	load = $state.raw<LoadState>({ kind: 'loading' });
+	summary = $state.raw<ConversationSummary | null>(null);
+	settings = $state.raw<SamplingSettings | null>(null);
+	draft = $state.raw(
+		new Draft(
+			'',
+			async () => {},
+			() => {},
+		),
+	);
+	generation = $state.raw<Generation | null>(null);
+	/** What kept the latest message from being sent, or the latest setting from being saved. */
+	failure = $state.raw<CommandFailure | null>(null);
+	isSending = $state(false);
+	#stored = $state.raw<MessageView[]>([]);
+	#failures = $state.raw<Record<string, AnswerFailure>>({});
+	#followedRequestId = $state<string | null>(null);
+	#backend: Backend;
+	#onChange: () => void;
+	#isClosed = false;
+
+	constructor(backend: Backend, id: string, onChange: () => void) {
+		this.#backend = backend;
+		this.id = id;
+		this.#onChange = onChange;
+	}
+
+	/** Messages on screen: the stored ones, with the running answer as far as it is. */
+	get messages(): MessageView[] {
+		const running = this.generation?.answer.message;
+		if (!running || running.id === '') return this.#stored;
+		return this.#stored.map((message) => (message.id === running.id ? running : message));
+	}
+
+	get isAnswering(): boolean {
+		return (this.generation?.isRunning ?? false) || this.#followedRequestId !== null;
+	}
+
+	get isStopping(): boolean {
+		return this.generation?.isStopping ?? false;
+	}
+
+	/** Nothing was ever said or typed here. */
+	get isBlank(): boolean {
+		return this.load.kind === 'ready' && this.#stored.length === 0 && this.draft.text.trim() === '';
+	}
+
+	failureOf(messageId: string): AnswerFailure | null {
+		return this.#failures[messageId] ?? null;
+	}
+
+	async open(): Promise<void> {
+		this.load = { kind: 'loading' };
+		try {
+			const view = await this.#backend.openConversation(this.id);
+			this.#show(view);
+			this.settings = view.settings;
+			this.draft = new Draft(
+				view.draft,
+				(text) => this.#backend.saveDraft(this.id, text),
+				(thrown) => (this.failure = asFailure(thrown)),
+			);
+			this.load = { kind: 'ready' };
+			if (view.activeRequestId !== null) this.#follow(view.activeRequestId);
+		} catch (thrown) {
+			this.load = { kind: 'failed', failure: asFailure(thrown) };
+		}
+	}
+
+	/** Sends what is typed. It leaves the composer only once it is on disk. */
+	async send(): Promise<void> {
+		if (this.isSending || this.isAnswering || this.load.kind !== 'ready') return;
+		const text = this.draft.text;
+		const generation = new Generation(this.#backend, this.id, (answer) => this.#onAnswerEnd(answer));
+		this.isSending = true;
+		this.failure = null;
+		try {
+			await generation.start(text, (started) => {
+				this.#stored = [...this.#stored, started.userMessage, started.answer];
+				this.generation = generation;
+				this.scroll.jumpToEnd();
+			});
+			// What was typed while the message was being saved stays.
+			if (this.draft.text === text) this.draft.write('');
+			await this.draft.flush();
+			this.#onChange();
+		} catch (thrown) {
+			this.failure = asFailure(thrown);
+		} finally {
+			this.isSending = false;
+		}
+	}
+
+	async stop(): Promise<void> {
+		try {
+			if (this.#followedRequestId !== null) await this.#backend.stopGeneration(this.#followedRequestId);
+			await this.generation?.stop();
+		} catch (thrown) {
+			this.failure = asFailure(thrown);
+		}
+	}
+
+	async writeSettings(settings: SamplingSettings): Promise<void> {
+		const before = this.settings;
+		this.settings = settings;
+		try {
+			await this.#backend.writeConversationSettings(this.id, settings);
+		} catch (thrown) {
+			this.settings = before;
+			this.failure = asFailure(thrown);
+		}
+	}
+
+	/** Saves the draft and ends the answer, if one is running. */
+	async close(): Promise<void> {
+		this.#isClosed = true;
+		await Promise.all([this.draft.flush().catch(() => {}), this.stop()]);
+	}
+
+	#show({ messages, summary }: { messages: MessageView[]; summary: ConversationSummary }) {
+		this.#stored = messages;
+		this.summary = summary;
+	}
+
+	#onAnswerEnd(answer: Answer) {
+		this.#stored = this.#stored.map((message) =>
+			message.id === answer.message.id ? answer.message : message,
+		);
+		if (answer.failure) this.#failures = { ...this.#failures, [answer.message.id]: answer.failure };
+		this.generation = null;
+		if (answer.hasGap) void this.#readAgain();
+		this.#onChange();
+	}
+
+	async #readAgain(): Promise<string | null> {
+		const view = await this.#backend.openConversation(this.id);
+		this.#show(view);
+		return view.activeRequestId;
+	}
+
+	#follow(requestId: string) {
+		this.#followedRequestId = requestId;
+		const timer = setInterval(() => {
+			this.#readAgain()
+				.then((running) => {
+					if (running === requestId && !this.#isClosed) return;
+					clearInterval(timer);
+					this.#followedRequestId = null;
+					this.#onChange();
+				})
+				.catch((thrown: unknown) => {
+					clearInterval(timer);
+					this.#followedRequestId = null;
+					this.failure = asFailure(thrown);
+				});
+		}, followEveryMs);
+	}
+}

@@ -1,0 +1,69 @@
+/** Distance from the end, in pixels, within which the reader counts as being at it. */
+const endZonePx = 32;
+
+/**
+ * Keeps a scrolled list at its end while the reader is there, and never moves it otherwise.
+ *
+ * The only code that sets `scrollTop` of the list. One per open conversation: it also remembers the place
+ * while another tab is shown.
+ */
+export class ScrollKeeper {
+	/** Whether the list follows new text. */
+	isFollowing = $state(true);
+	#viewport: HTMLElement | null = null;
+	#place = 0;
+	#lastTop = 0;
+
+	/** Attachment for the scrolling element, whose first child is the content. */
+	attach = (viewport: HTMLElement) => {
+		this.#viewport = viewport;
+		if (this.isFollowing) this.#toEnd();
+		else viewport.scrollTop = this.#place;
+		this.#lastTop = viewport.scrollTop;
+		const resized = new ResizeObserver(() => {
+			if (this.isFollowing) this.#toEnd();
+		});
+		resized.observe(viewport);
+		if (viewport.firstElementChild) resized.observe(viewport.firstElementChild);
+		const listeners = new AbortController();
+		const { signal } = listeners;
+		viewport.addEventListener('scroll', () => this.#onScroll(), { passive: true, signal });
+		// A wheel turned upwards counts at once: waiting for the scroll event loses against the next frame of text.
+		viewport.addEventListener(
+			'wheel',
+			(event) => {
+				if (event.deltaY < 0 && viewport.scrollHeight > viewport.clientHeight) this.isFollowing = false;
+			},
+			{ passive: true, signal },
+		);
+		return () => {
+			listeners.abort();
+			resized.disconnect();
+			this.#viewport = null;
+		};
+	};
+
+	/** Goes to the end and follows from there. */
+	jumpToEnd() {
+		this.isFollowing = true;
+		this.#toEnd();
+	}
+
+	#toEnd() {
+		if (!this.#viewport) return;
+		this.#viewport.scrollTop = this.#viewport.scrollHeight;
+		this.#lastTop = this.#viewport.scrollTop;
+	}
+
+	#onScroll() {
+		const viewport = this.#viewport;
+		if (!viewport) return;
+		const top = viewport.scrollTop;
+		const fromEnd = viewport.scrollHeight - top - viewport.clientHeight;
+		// Text growing below also leaves the end zone; only a move upwards is the reader's.
+		if (top < this.#lastTop - 1 && fromEnd > endZonePx) this.isFollowing = false;
+		else if (fromEnd <= endZonePx && top >= this.#lastTop) this.isFollowing = true;
+		this.#lastTop = top;
+		this.#place = top;
+	}
+}

@@ -1,0 +1,54 @@
+import type { AnswerPhase } from '../chat/applyStreamEvents';
+import type { MessageState, RowStatus } from '../ipc/wire';
+
+/** What the dot on a tab says. */
+export type PhaseKind = 'idle' | 'queued' | 'prefilling' | 'decoding' | 'stopped' | 'failed';
+
+export interface TabPhase {
+	kind: PhaseKind;
+	/** In words, for the tooltip and for screen readers. */
+	label: string;
+	/** 0 to 1 while the prompt is read. */
+	progress: number | null;
+}
+
+/**
+ * Phase of a tab. Its own stream is the freshest word, then the engine’s row, then what the last message says.
+ *
+ * `stream`: phase of the running answer in this window; `isRunning`: an answer is known to run somewhere.
+ */
+export function tabPhase(
+	row: RowStatus | null,
+	stream: AnswerPhase | null,
+	isRunning: boolean,
+	lastState: MessageState | null,
+): TabPhase {
+	if (stream && stream.kind !== 'ended' && stream.kind !== 'starting') return fromStream(stream);
+	if (row && isRunning) return fromRow(row);
+	if (isRunning) return { kind: 'queued', label: 'Starting', progress: null };
+	if (lastState === 'failed') return { kind: 'failed', label: 'Failed', progress: null };
+	if (lastState === 'stopped') return { kind: 'stopped', label: 'Stopped', progress: null };
+	if (lastState === 'interrupted') return { kind: 'stopped', label: 'Interrupted', progress: null };
+	return { kind: 'idle', label: 'Idle', progress: null };
+}
+
+function fromStream(stream: Exclude<AnswerPhase, { kind: 'ended' | 'starting' }>): TabPhase {
+	if (stream.kind === 'queued') return queued(stream.ahead);
+	if (stream.kind === 'prefilling') return reading(stream.doneTokens, stream.totalTokens);
+	return { kind: 'decoding', label: 'Answering', progress: null };
+}
+
+function fromRow(row: RowStatus): TabPhase {
+	if (row.phase === 'queued') return queued(row.ahead);
+	if (row.phase === 'prefilling') return reading(row.prefillDoneTokens, row.promptTokens);
+	return { kind: 'decoding', label: 'Answering', progress: null };
+}
+
+function queued(ahead: number): TabPhase {
+	return { kind: 'queued', label: ahead === 0 ? 'Queued, next' : `Queued, ${ahead} ahead`, progress: null };
+}
+
+function reading(doneTokens: number, totalTokens: number): TabPhase {
+	const progress = totalTokens === 0 ? 0 : Math.min(1, doneTokens / totalTokens);
+	return { kind: 'prefilling', label: `Reading ${Math.floor(progress * 100)} %`, progress };
+}

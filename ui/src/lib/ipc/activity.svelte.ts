@@ -1,0 +1,66 @@
+import type { Backend } from './backend';
+
+/** A call is said on screen once it has taken this long. */
+const slowAfterMs = 1500;
+
+/** What the app is doing while a call runs; `null` for calls that are never waited for. */
+const activityOf: Record<keyof Backend, string | null> = {
+	startApp: 'Opening your history',
+	listConversations: 'Reading the list of conversations',
+	createConversation: 'Making a new conversation',
+	openConversation: 'Opening the conversation',
+	renameConversation: 'Renaming the conversation',
+	deleteConversation: 'Deleting the conversation',
+	restoreConversation: 'Bringing the conversation back',
+	saveDraft: 'Saving your draft',
+	writeConversationSettings: 'Saving this tab’s settings',
+	writeAppSettings: 'Saving the settings',
+	startGeneration: 'Saving your message and starting the answer',
+	stopGeneration: 'Stopping the answer',
+	watchEngine: null,
+	setGateMode: 'Switching the batch mode',
+	restartEngine: 'Restarting the engine',
+	reportUiFailure: null,
+	readLicences: 'Reading the licences',
+};
+
+interface PendingCall {
+	key: number;
+	label: string;
+	startedAtMs: number;
+}
+
+/** Calls that have been running for long, so that waiting never looks like nothing. */
+export class Activity {
+	#pending = $state.raw<PendingCall[]>([]);
+	#nextKey = 0;
+
+	/** The oldest slow call in words, if any. */
+	get slowest(): PendingCall | null {
+		return this.#pending[0] ?? null;
+	}
+
+	async track<T>(label: string, call: Promise<T>): Promise<T> {
+		const entry = { key: this.#nextKey++, label, startedAtMs: Date.now() };
+		const timer = setTimeout(() => (this.#pending = [...this.#pending, entry]), slowAfterMs);
+		try {
+			return await call;
+		} finally {
+			clearTimeout(timer);
+			this.#pending = this.#pending.filter((other) => other.key !== entry.key);
+		}
+	}
+}
+
+/** The same backend, with every slow call reported to `activity`. */
+export function withActivity(backend: Backend, activity: Activity): Backend {
+	const watched: Record<string, unknown> = {};
+	for (const [name, label] of Object.entries(activityOf)) {
+		const call = backend[name as keyof Backend] as (...args: unknown[]) => Promise<unknown>;
+		watched[name] =
+			label === null
+				? call.bind(backend)
+				: (...args: unknown[]) => activity.track(label, call.apply(backend, args));
+	}
+	return watched as unknown as Backend;
+}

@@ -1,0 +1,129 @@
+import type { ErrorCode } from './wire';
+
+/** `notice`: the user's input; `error`: something did not work; `fatal`: nothing works until the action is taken. */
+export type Severity = 'notice' | 'error' | 'fatal';
+
+/** The way out that is offered as a button. */
+export type WayOut = 'tabSettings' | 'restartEngine' | 'retry' | 'newConversation';
+
+export interface ErrorWording {
+	severity: Severity;
+	/** What happened, as a heading. */
+	title: string;
+	/** What stands now and what to do next. */
+	advice: string;
+	wayOut: WayOut | null;
+}
+
+/** The only place in the product where an error has words. */
+export const errorWording = {
+	invalidSetting: {
+		severity: 'notice',
+		title: 'A setting is out of range',
+		advice: 'Change it in this tab’s settings, then send again.',
+		wayOut: 'tabSettings',
+	},
+	emptyMessage: {
+		severity: 'notice',
+		title: 'There is nothing to send',
+		advice: 'Type a message first.',
+		wayOut: null,
+	},
+	conversationNotFound: {
+		severity: 'error',
+		title: 'This conversation is gone',
+		advice: 'It was deleted. If that was a moment ago, “Undo” brings it back; otherwise start a new one.',
+		wayOut: 'newConversation',
+	},
+	alreadyGenerating: {
+		severity: 'notice',
+		title: 'This tab is still answering',
+		advice: 'Wait for the answer or stop it. Your message stays here.',
+		wayOut: null,
+	},
+	contextTooLong: {
+		severity: 'notice',
+		title: 'This conversation no longer fits the model’s context window',
+		advice: 'Shorten the message or start a new conversation. Your message stays here.',
+		wayOut: 'newConversation',
+	},
+	queueFull: {
+		severity: 'notice',
+		title: 'Too many answers are waiting',
+		advice: 'Let one finish or stop one, then send again. Your message stays here.',
+		wayOut: 'retry',
+	},
+	templateRejected: {
+		severity: 'error',
+		title: 'The model’s chat template refused this conversation',
+		advice: 'Some models allow no system prompt or expect another order. Try without the system prompt.',
+		wayOut: 'tabSettings',
+	},
+	engineNotReady: {
+		severity: 'notice',
+		title: 'The model is still loading',
+		advice: 'Your message stays here; send it once the model is ready.',
+		wayOut: 'retry',
+	},
+	engineFailed: {
+		severity: 'fatal',
+		title: 'The engine stopped',
+		advice: 'Everything written so far is saved. Restart the engine to go on.',
+		wayOut: 'restartEngine',
+	},
+	badLogits: {
+		severity: 'error',
+		title: 'The model produced numbers that cannot be sampled',
+		advice: 'Only this answer ended; the other tabs go on. Send again, or restart the engine if it repeats.',
+		wayOut: 'restartEngine',
+	},
+	modelMissing: {
+		severity: 'fatal',
+		title: 'No model was found',
+		advice: 'Run “cargo xtask setup” to fetch the starter model, then restart the engine.',
+		wayOut: 'restartEngine',
+	},
+	modelUnusable: {
+		severity: 'fatal',
+		title: 'The model’s files are damaged or not supported',
+		advice: 'Run “cargo xtask setup” to fetch the starter model again, then restart the engine.',
+		wayOut: 'restartEngine',
+	},
+	diskFull: {
+		severity: 'error',
+		title: 'The disk is full',
+		advice: 'Free some space. What was saved before is safe, and your text stays here.',
+		wayOut: 'retry',
+	},
+	historyTooNew: {
+		severity: 'fatal',
+		title: 'Your history was written by a newer Braid',
+		advice: 'Nothing was changed. Open it with the newer version.',
+		wayOut: null,
+	},
+	historyFailed: {
+		severity: 'error',
+		title: 'The history could not be read or written',
+		advice: 'Nothing was deleted. Check the disk and its permissions, then try again.',
+		wayOut: 'retry',
+	},
+	internal: {
+		severity: 'error',
+		title: 'Something in Braid went wrong',
+		advice: 'Your messages are saved. Try again; if it repeats, copy the details into a report.',
+		wayOut: 'retry',
+	},
+} as const satisfies Record<ErrorCode, ErrorWording>;
+
+/** Words for a code. */
+export function wordingOf(code: ErrorCode): ErrorWording {
+	return errorWording[code];
+}
+
+/** Label of the button for a way out. */
+export const wayOutLabel: Record<WayOut, string> = {
+	tabSettings: 'Open tab settings',
+	restartEngine: 'Restart engine',
+	retry: 'Try again',
+	newConversation: 'New conversation',
+};

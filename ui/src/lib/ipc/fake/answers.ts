@@ -1,0 +1,52 @@
+/** Answers that the scripted engine streams: each exercises another part of Markdown. */
+export const answers: readonly string[] = [
+	`Paris is the capital of France. It has been the country's political centre **for most of the last thousand years**, and today it holds the parliament, the presidency and most ministries.
+
+- **Population:** about 2.1 million in the city, 11 million around it
+- **River:** the Seine, with the *Île de la Cité* in the middle
+- **Known for:** the Louvre, Notre-Dame and the Eiffel Tower
+
+> “Paris is always a good idea.”
+
+If you plan a visit, spring and early autumn are the calmest seasons.
+`,
+	`A rainbow needs sunlight *behind* you and drops of water in front of you. Three things happen inside each drop:
+
+1. The light **bends** as it enters, because water slows it down.
+2. It **reflects** off the back of the drop.
+3. It **bends again** on the way out, and every colour leaves at its own angle.
+
+Red leaves at about 42°, violet at about 40°. Because each of your eyes sees other drops, nobody else sees quite *your* rainbow.
+
+### Why a second bow?
+
+Some light reflects twice before it leaves. The second bow is fainter and its colours run the other way round.
+`,
+	`Here is a small function that counts the words of a text:
+
+\`\`\`rust
+use std::collections::HashMap;
+
+/// Counts how often each word occurs, ignoring case.
+fn word_counts(text: &str) -> HashMap<String, usize> {
+    let mut counts = HashMap::new();
+    for word in text.split_whitespace() {
+        *counts.entry(word.to_lowercase()).or_insert(0) += 1;
+    }
+    counts
+}
+\`\`\`
+
+It walks through the text once, so the cost is \`O(n)\`. To ignore punctuation, trim each word with \`trim_matches\` first.
+`,
+	`Both are good choices; they differ in what they make easy.
+
+| | Tea | Coffee |
+| --- | --- | --- |
+| Caffeine per cup | 30–50 mg | 80–120 mg |
+| Brewing | 3–5 minutes | 2–4 minutes |
+| Good with | a long afternoon | an early morning |
+
+Start with **tea** if you want a gentle curve, with **coffee** if you want a clear start. Either way, drink water beside it. 🙂
+`,
+];

@@ -1,0 +1,132 @@
+import type { AppSettings, ConversationSummary, MessageView, SamplingSettings } from '../wire';
+import { answers } from './answers';
+import type { Scenario } from './scenarios';
+
+/** One conversation as it is stored. */
+export interface Stored {
+	summary: ConversationSummary;
+	messages: MessageView[];
+	draft: string;
+	settings: SamplingSettings;
+	isDeleted: boolean;
+}
+
+interface Saved {
+	nextId: number;
+	settings: AppSettings;
+	conversations: Stored[];
+}
+
+const storageKey = 'braid-scripted-history';
+
+/** Conversations and settings that outlive a reload, as the database outlives the app. */
+export class ScriptedHistory {
+	nextId: number;
+	settings: AppSettings;
+	conversations: Stored[];
+	interruptedAnswers = 0;
+
+	constructor(scenario: Scenario) {
+		const kept = sessionStorage.getItem(storageKey);
+		const saved = kept === null ? firstStart(scenario) : (JSON.parse(kept) as Saved);
+		this.nextId = saved.nextId;
+		this.settings = saved.settings;
+		this.conversations = saved.conversations;
+		this.#markInterrupted();
+		this.save();
+	}
+
+	save() {
+		const { nextId, settings, conversations } = this;
+		sessionStorage.setItem(storageKey, JSON.stringify({ nextId, settings, conversations }));
+	}
+
+	add(): Stored {
+		const stored = emptyConversation(String(this.nextId++), this.settings.newConversation);
+		this.conversations.push(stored);
+		this.save();
+		return stored;
+	}
+
+	find(id: string): Stored | null {
+		return this.conversations.find((stored) => stored.summary.id === id && !stored.isDeleted) ?? null;
+	}
+
+	list(): ConversationSummary[] {
+		return this.conversations
+			.filter((stored) => !stored.isDeleted)
+			.map((stored) => stored.summary)
+			.sort((a, b) => b.updatedAtMs - a.updatedAtMs);
+	}
+
+	#markInterrupted() {
+		for (const stored of this.conversations) {
+			stored.messages = stored.messages.map((message) => {
+				if (message.state !== 'streaming') return message;
+				this.interruptedAnswers += 1;
+				return { ...message, state: 'interrupted', finishReason: 'interrupted' };
+			});
+		}
+	}
+}
+
+const newConversation: SamplingSettings = {
+	temperature: 0.7,
+	topP: 0.9,
+	topK: 0,
+	minP: 0,
+	seed: null,
+	maxTokens: 512,
+	logprobs: null,
+	stop: [],
+	systemPrompt: '',
+};
+
+function emptyConversation(id: string, settings: SamplingSettings): Stored {
+	return {
+		summary: { id, title: '', preview: '', messageCount: 0, updatedAtMs: Date.now() },
+		messages: [],
+		draft: '',
+		settings,
+		isDeleted: false,
+	};
+}
+
+const titles = ['Capital of France', 'How rainbows form', 'Counting words in Rust', 'Tea or coffee?'];
+
+function firstStart(scenario: Scenario): Saved {
+	const conversations =
+		scenario.history === 'empty' ? [] : titles.map((title, i) => storedConversation(i, title));
+	const first = conversations[0];
+	if (scenario.history === 'interrupted' && first) {
+		first.messages = withTurn('Tell me about Paris', answers[0]?.slice(0, 140) ?? '', 'streaming');
+	}
+	const openTabs = conversations.map((stored) => stored.summary.id);
+	return {
+		nextId: 10,
+		settings: {
+			theme: 'system',
+			gateMode: 'split',
+			isOverlayOpen: false,
+			isSidebarOpen: true,
+			openTabs,
+			activeTab: openTabs[0] ?? null,
+			newConversation,
+		},
+		conversations,
+	};
+}
+
+function storedConversation(index: number, title: string): Stored {
+	const stored = emptyConversation(String(index + 1), newConversation);
+	stored.summary = { ...stored.summary, title, updatedAtMs: Date.now() - index * 5_400_000 };
+	return stored;
+}
+
+function withTurn(question: string, answer: string, state: MessageView['state']): MessageView[] {
+	const shared = { createdAtMs: Date.now(), finishReason: null, receipt: null };
+	return [
+		{ ...shared, id: '101', parentId: null, role: 'user', text: question, state: 'complete' },
+		{ ...shared, id: '102', parentId: '101', role: 'assistant', text: answer, state },
+	];
+}

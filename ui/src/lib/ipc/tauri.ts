@@ -1,0 +1,54 @@
+import { Channel } from '@tauri-apps/api/core';
+import { CommandFailure, type Backend } from './backend';
+import { commands } from './generated/bindings';
+import type { CommandError, Licences } from './wire';
+
+type Outcome<T> = { status: 'ok'; data: T } | { status: 'error'; error: CommandError };
+
+async function unwrap<T>(call: Promise<Outcome<T>>): Promise<T> {
+	const outcome = await call;
+	if (outcome.status === 'ok') return outcome.data;
+	throw new CommandFailure(outcome.error.code, outcome.error.message);
+}
+
+async function settle(call: Promise<Outcome<unknown>>): Promise<void> {
+	await unwrap(call);
+}
+
+function channel<T>(onMessage: (message: T) => void): Channel<T> {
+	const opened = new Channel<T>();
+	opened.onmessage = onMessage;
+	return opened;
+}
+
+/** The app's own backend: Rust, through Tauri. */
+export function createBackend(): Backend {
+	return {
+		startApp: () => unwrap(commands.startApp()),
+		listConversations: () => unwrap(commands.listConversations()),
+		createConversation: () => unwrap(commands.createConversation()),
+		openConversation: (id) => unwrap(commands.openConversation(id)),
+		renameConversation: (id, title) => settle(commands.renameConversation(id, title)),
+		deleteConversation: (id) => settle(commands.deleteConversation(id)),
+		restoreConversation: (id) => settle(commands.restoreConversation(id)),
+		saveDraft: (id, text) => settle(commands.saveDraft(id, text)),
+		writeConversationSettings: (id, settings) => settle(commands.writeConversationSettings(id, settings)),
+		writeAppSettings: (settings) => settle(commands.writeAppSettings(settings)),
+		startGeneration: (request, onEvents) => unwrap(commands.startGeneration(request, channel(onEvents))),
+		stopGeneration: (requestId) => settle(commands.stopGeneration(requestId)),
+		watchEngine: (onStatus) => settle(commands.watchEngine(channel(onStatus))),
+		setGateMode: (mode) => settle(commands.setGateMode(mode)),
+		restartEngine: () => settle(commands.restartEngine()),
+		reportUiFailure: (message) => settle(commands.reportUiFailure(message)),
+		readLicences,
+	};
+}
+
+async function readLicences(): Promise<Licences> {
+	const response = await fetch('/licences.json');
+	const isJson = response.headers.get('content-type')?.includes('json') ?? false;
+	if (!response.ok || !isJson) {
+		throw new CommandFailure('internal', `licences.json: status ${response.status}`);
+	}
+	return (await response.json()) as Licences;
+}

@@ -1,0 +1,189 @@
+import { createContext } from 'svelte';
+import type { ChatTab } from './chat/chatTab.svelte';
+import { Conversations } from './chat/conversations.svelte';
+import { Tabs } from './chat/tabs.svelte';
+import { EngineWatch } from './engine/engineStatus.svelte';
+import { pathMark, type PathMark } from './engine/paths';
+import { tabPhase, type TabPhase } from './engine/tabPhase';
+import { asFailure, type Backend } from './ipc/backend';
+import { wordingOf } from './ipc/errors';
+import type { AppStart, GateMode, GatePath, SamplingSettings } from './ipc/wire';
+import type { Notices } from './notices.svelte';
+import { Settings } from './settings/settings.svelte';
+
+/** Which view fills the window. */
+export type Screen = 'chat' | 'settings';
+
+/** Everything that an open window shares: made once the app has started, passed by context. */
+export class Workspace {
+	readonly backend: Backend;
+	readonly version: string;
+	readonly settings: Settings;
+	readonly conversations: Conversations;
+	readonly tabs: Tabs;
+	readonly engine: EngineWatch;
+	readonly notices: Notices;
+	screen = $state<Screen>('chat');
+	/** Whether the active tab's settings are shown. */
+	isTabSettingsOpen = $state(false);
+
+	constructor(backend: Backend, start: AppStart, notices: Notices) {
+		this.backend = backend;
+		this.version = start.version;
+		this.notices = notices;
+		this.settings = new Settings(backend, start.settings, (thrown) => this.sayFailure(thrown));
+		this.conversations = new Conversations(backend);
+		this.conversations.all = start.conversations;
+		this.tabs = new Tabs(backend, () => this.#refreshList());
+		this.engine = new EngineWatch(backend);
+	}
+
+	/** Brings the last run's tabs back, or opens the first one. */
+	async open(start: AppStart): Promise<void> {
+		this.tabs.restore(start.settings.openTabs, start.settings.activeTab);
+		if (this.tabs.open.length === 0) await this.newTab();
+		if (start.interruptedAnswers > 0) {
+			const many = start.interruptedAnswers > 1;
+			this.notices.say(
+				many
+					? `${start.interruptedAnswers} answers were interrupted when Braid last closed. Their text is kept.`
+					: 'One answer was interrupted when Braid last closed. Its text is kept.',
+			);
+		}
+	}
+
+	async newTab(): Promise<void> {
+		await this.#attempt(async () => {
+			const created = await this.conversations.create();
+			this.showConversation(created.id);
+		});
+	}
+
+	showConversation(id: string) {
+		this.screen = 'chat';
+		this.tabs.show(id);
+		this.#saveTabs();
+	}
+
+	showTabAt(index: number) {
+		const tab = this.tabs.open[index];
+		if (tab) this.showConversation(tab.id);
+	}
+
+	/** Closes a tab; its answer ends, its text is kept. A tab in which nothing was said leaves no trace. */
+	async closeTab(id: string): Promise<void> {
+		const tab = this.tabs.remove(id);
+		if (!tab) return;
+		this.#saveTabs();
+		const wasAnswering = tab.isAnswering;
+		const { isBlank } = tab;
+		await this.#attempt(async () => {
+			await tab.close();
+			if (isBlank) await this.conversations.remove(id);
+			else await this.conversations.refresh();
+		});
+		if (wasAnswering) {
+			this.notices.say(`“${this.conversations.titleOf(id)}” was closed and its answer stopped.`, {
+				action: { label: 'Reopen', run: () => this.showConversation(id) },
+			});
+		}
+		if (this.tabs.open.length === 0) await this.newTab();
+	}
+
+	async renameConversation(id: string, title: string): Promise<void> {
+		await this.#attempt(() => this.conversations.rename(id, title));
+	}
+
+	/** Deletes at once; the notice brings it back, tab included. */
+	async deleteConversation(id: string): Promise<void> {
+		const title = this.conversations.titleOf(id);
+		const tab = this.tabs.remove(id);
+		await this.#attempt(async () => {
+			await tab?.close();
+			await this.conversations.remove(id);
+			const undo = () => void this.#undelete(id, tab);
+			this.notices.say(`“${title}” was deleted.`, { action: { label: 'Undo', run: undo } });
+		});
+		this.#saveTabs();
+		if (this.tabs.open.length === 0) await this.newTab();
+	}
+
+	async setGateMode(mode: GateMode): Promise<void> {
+		await this.#attempt(async () => {
+			await this.backend.setGateMode(mode);
+			this.settings.change({ gateMode: mode });
+		});
+	}
+
+	async restartEngine(): Promise<void> {
+		await this.#attempt(() => this.backend.restartEngine());
+	}
+
+	toggleSidebar() {
+		this.settings.change({ isSidebarOpen: !this.settings.value.isSidebarOpen });
+	}
+
+	toggleOverlay() {
+		this.settings.change({ isOverlayOpen: !this.settings.value.isOverlayOpen });
+	}
+
+	/** Mode that the engine runs in; until it says so, the stored one. */
+	get gateMode(): GateMode {
+		return this.engine.status?.gateMode ?? this.settings.value.gateMode;
+	}
+
+	phaseOf(tab: ChatTab): TabPhase {
+		const last = tab.messages[tab.messages.length - 1];
+		const stream = tab.generation?.answer.phase ?? null;
+		return tabPhase(this.engine.rowOf(tab.id), stream, tab.isAnswering, last?.state ?? null);
+	}
+
+	/** Mark of the tab's row while it generates. */
+	markOf(tab: ChatTab): PathMark | null {
+		if (!tab.isAnswering) return null;
+		const gate = latest(this.engine.rowOf(tab.id)?.gate ?? null, tab.generation?.answer.gate ?? null);
+		return gate && pathMark(gate, (id) => this.conversations.titleOf(id));
+	}
+
+	/** Settings of the other tabs that are answering now. */
+	settingsOfRunningOthers(tab: ChatTab): SamplingSettings[] {
+		return this.tabs.open
+			.filter((other) => other !== tab && other.isAnswering)
+			.flatMap((other) => (other.settings ? [other.settings] : []));
+	}
+
+	sayFailure(thrown: unknown) {
+		const failure = asFailure(thrown);
+		this.notices.say(wordingOf(failure.code).title, { detail: failure.message, tone: 'error' });
+	}
+
+	async #attempt(work: () => Promise<void>): Promise<void> {
+		try {
+			await work();
+		} catch (thrown) {
+			this.sayFailure(thrown);
+		}
+	}
+
+	async #undelete(id: string, tab: ChatTab | null): Promise<void> {
+		await this.#attempt(async () => {
+			await this.conversations.restore(id);
+			if (tab) this.showConversation(id);
+		});
+	}
+
+	#refreshList() {
+		void this.#attempt(() => this.conversations.refresh());
+	}
+
+	#saveTabs() {
+		this.settings.change({ openTabs: this.tabs.open.map((tab) => tab.id), activeTab: this.tabs.activeId });
+	}
+}
+
+function latest(a: GatePath | null, b: GatePath | null): GatePath | null {
+	if (a === null || b === null) return a ?? b;
+	return b.sinceStep > a.sinceStep ? b : a;
+}
+
+export const [getWorkspace, setWorkspace] = createContext<Workspace>();
