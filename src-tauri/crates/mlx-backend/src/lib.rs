@@ -1,1 +1,237 @@
-//! To be filled.
+//! Executes the engine's steps on MLX: loads a model folder, keeps the KV cache, runs forward passes, samples.
+//!
+//! The only crate that names mlx-rs or mlx-sys. Everything here belongs to the thread that built it: arrays,
+//! streams and caches never leave it. Every evaluation, wait and host read goes through [`mx`] and is counted.
+//!
+//! Flow of a decode step: [`MlxBackend::forward`] builds logits `[B, vocab]` lazily; a sampling call adds its graph
+//! and makes the one blocking wait that computes both.
+
+pub mod attention;
+pub mod config;
+mod error;
+pub mod kv_cache;
+pub mod load;
+pub mod model;
+pub mod mx;
+pub mod sampling;
+
+pub use error::MlxError;
+
+use crate::attention::{Pass, Rope};
+use crate::config::ModelConfig;
+use crate::error::Result;
+use crate::kv_cache::{KvCache, KvShape, PrivateKv};
+use crate::load::{Numerics, Weights};
+use crate::model::Model;
+use crate::mx::{Array, Dtype, Purpose, ops};
+use crate::sampling::fused::{Sampler, take_rows};
+use engine::backend::{
+    Backend, BackendError, BackendFacts, Counters, MemoryUse, RowSampling, Sampled, StepInput,
+};
+use engine::{RequestId, TokenId};
+use mlx_rs::{Device, DeviceType, memory};
+use std::collections::HashMap;
+use std::path::Path;
+
+/// What the folder does not say.
+#[derive(Debug, Clone, Copy)]
+pub struct LoadOptions {
+    /// Most rows a batch can hold.
+    pub max_rows: usize,
+    /// Ids the tokenizer knows; the model's logits may be wider.
+    pub tokenizer_tokens: u32,
+}
+
+/// A loaded model and the state of its batch.
+pub struct MlxBackend {
+    facts: BackendFacts,
+    model: Model,
+    rope: Rope,
+    kv_shape: KvShape,
+    cache: KvCache,
+    private: HashMap<RequestId, PrivateKv>,
+    sampler: Sampler,
+    logits: Option<Array>,
+}
+
+fn device() -> Result<(Numerics, &'static str)> {
+    let kind = Device::try_default().and_then(|device| device.get_type());
+    match kind.map_err(|error| ops::failure("default device", Some(error)))? {
+        DeviceType::Cpu => Ok((Numerics::FullPrecision, "cpu")),
+        DeviceType::Gpu => Ok((Numerics::Checkpoint, "gpu")),
+    }
+}
+
+fn dtype_name(dtype: Dtype) -> &'static str {
+    match dtype {
+        Dtype::Bfloat16 => "bf16",
+        Dtype::Float16 => "f16",
+        Dtype::Float32 => "f32",
+        _ => "other",
+    }
+}
+
+impl MlxBackend {
+    /// Loads the model folder `dir` on the default device. Call it on the thread that will run the model.
+    ///
+    /// # Errors
+    /// As [`ModelConfig::from_dir`] and [`Weights`]; nothing stays allocated.
+    pub fn load(dir: &Path, options: LoadOptions) -> Result<MlxBackend> {
+        let (numerics, device) = device()?;
+        if numerics == Numerics::FullPrecision {
+            ops::disable_compile();
+        }
+        let config = ModelConfig::from_dir(dir)?;
+        let mut weights = Weights::open(dir, &config, numerics)?;
+        let model = Model::load(&mut weights)?;
+        weights.finish()?;
+        mx::wait(model.arrays(), Purpose::Load)?;
+        let dtype = model.compute_dtype();
+        let kv_shape =
+            KvShape { layers: config.layers, kv_heads: config.kv_heads, head_dim: config.head_dim, dtype };
+        let facts = BackendFacts {
+            vocab_width: config.vocab as u32,
+            context_tokens: config.context_tokens,
+            model_bytes: model.arrays().iter().map(|array| array.nbytes() as u64).sum(),
+            kv_cache_bytes_per_token: kv_shape.bytes_per_token(),
+            max_rows: options.max_rows,
+            architecture: config.architecture.clone(),
+            quantisation: match config.quantisation {
+                Some(quantisation) => format!("{}-bit", quantisation.bits),
+                None => dtype_name(dtype).into(),
+            },
+            compute_dtype: dtype_name(dtype).into(),
+            device: device.into(),
+        };
+        tracing::info!(architecture = %facts.architecture, device, bytes = facts.model_bytes, "model loaded");
+        Ok(MlxBackend {
+            facts,
+            model,
+            rope: Rope::new(config.rope_base, config.head_dim, numerics),
+            kv_shape,
+            cache: KvCache::new(kv_shape),
+            private: HashMap::new(),
+            sampler: Sampler::new(config.vocab as u32, options.tokenizer_tokens)?,
+            logits: None,
+        })
+    }
+
+    fn logits(&self) -> Result<&Array> {
+        self.logits
+            .as_ref()
+            .ok_or(MlxError::Misuse { what: "sample before a forward pass", rows: self.cache.rows() })
+    }
+
+    fn run_prefill(&mut self, id: RequestId, tokens: &[TokenId]) -> Result<()> {
+        let count = tokens.len() as i32;
+        let private = self.private.entry(id).or_default();
+        let ids = Array::from_slice(tokens, &[1, count]);
+        let mut pass = Pass::prefill(private, count, &self.rope);
+        self.model.hidden(&ids, &mut pass)?;
+        private.settle(count)
+    }
+
+    fn run_join(&mut self, id: RequestId) -> Result<()> {
+        if self.cache.rows() >= self.facts.max_rows {
+            return Err(MlxError::BatchFull { max_rows: self.facts.max_rows });
+        }
+        let private = self.private.remove(&id).unwrap_or_default();
+        self.cache.join(private)
+    }
+
+    fn run_forward(&mut self, inputs: &[StepInput]) -> Result<()> {
+        let rows = self.cache.rows();
+        if inputs.is_empty() || inputs.len() != rows {
+            return Err(MlxError::Misuse { what: "forward with another number of inputs", rows });
+        }
+        // The old logits hold their graph's buffers; they must be gone before the KV cache is written.
+        self.logits = None;
+        let tokens: Vec<TokenId> = inputs.iter().map(|input| input.token).collect();
+        let lens: Vec<i32> = inputs.iter().map(|input| input.kv_cache_tokens as i32).collect();
+        let ids = Array::from_slice(&tokens, &[rows as i32, 1]);
+        let heads = [self.kv_shape.kv_heads, self.kv_shape.head_dim];
+        let mut pass = Pass::decode(&mut self.cache, &lens, heads, &self.rope)?;
+        let hidden = self.model.hidden(&ids, &mut pass)?;
+        let logits = self.model.logits(&hidden)?;
+        self.logits = Some(ops::reshape(&logits, &[rows as i32, -1])?);
+        Ok(())
+    }
+
+    /// Logits of the latest forward pass, `[B][vocab]` f32, copied to the host. For tests and measurements.
+    ///
+    /// # Errors
+    /// [`MlxError::Misuse`] before a forward pass, [`MlxError::Op`].
+    pub fn probe_logits(&self) -> Result<Vec<Vec<f32>>> {
+        let logits = ops::cast(self.logits()?, Dtype::Float32)?;
+        let width = logits.dim(1) as usize;
+        let all = mx::read_f32(&logits, Purpose::Probe)?;
+        Ok(all.chunks(width).map(<[f32]>::to_vec).collect())
+    }
+
+    /// Waits for the latest forward pass, so that what follows can be timed apart. For measurements.
+    ///
+    /// # Errors
+    /// As [`Self::probe_logits`].
+    pub fn probe_forward(&self) -> Result<()> {
+        mx::wait([self.logits()?], Purpose::Probe)
+    }
+}
+
+impl Backend for MlxBackend {
+    fn facts(&self) -> &BackendFacts {
+        &self.facts
+    }
+
+    fn prefill(&mut self, id: RequestId, tokens: &[TokenId]) -> Result<(), BackendError> {
+        let outcome = self.run_prefill(id, tokens);
+        if outcome.is_err() {
+            self.private.remove(&id);
+        }
+        Ok(outcome?)
+    }
+
+    fn drop_prefill(&mut self, id: RequestId) {
+        self.private.remove(&id);
+    }
+
+    fn join(&mut self, id: RequestId) -> Result<(), BackendError> {
+        Ok(self.run_join(id)?)
+    }
+
+    fn keep_rows(&mut self, keep: &[usize]) -> Result<(), BackendError> {
+        self.logits = None;
+        Ok(self.cache.keep_rows(keep)?)
+    }
+
+    fn forward(&mut self, inputs: &[StepInput]) -> Result<(), BackendError> {
+        Ok(self.run_forward(inputs)?)
+    }
+
+    fn sample_fused(
+        &mut self,
+        rows: &[usize],
+        sampling: &[RowSampling],
+    ) -> Result<Vec<Sampled>, BackendError> {
+        let logits = take_rows(self.logits()?, rows)?;
+        Ok(self.sampler.sample(&logits, sampling)?)
+    }
+
+    fn sample_row(&mut self, row: usize, sampling: &RowSampling) -> Result<Sampled, BackendError> {
+        let row = row as i32;
+        let logits = ops::slice_axis(self.logits()?, 0, row, row + 1)?;
+        Ok(self.sampler.sample_alone(&logits, sampling)?)
+    }
+
+    fn counters(&self) -> Counters {
+        mx::counters(Purpose::Decode)
+    }
+
+    fn memory(&self) -> MemoryUse {
+        let bytes = |reading: Result<usize, mlx_rs::error::Exception>| reading.unwrap_or(0) as u64;
+        MemoryUse {
+            kv_cache_bytes: self.cache.bytes(),
+            active_bytes: bytes(memory::active_memory()),
+            peak_bytes: bytes(memory::peak_memory()),
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Positions, masks and attention for ragged rows: what differs between prefill and decode, and between devices.
+
+use crate::error::Result;
+use crate::kv_cache::{KvCache, PrivateKv};
+use crate::load::Numerics;
+use crate::mx::ops::Mask;
+use crate::mx::{Array, ops};
+
+/// Columns visible to a decode step are rounded up to this, so that shapes stay the same for many steps.
+const VISIBLE_STEP_TOKENS: i32 = 64;
+
+/// How queries and keys are rotated in one forward pass.
+enum Rotation {
+    /// Tables computed on the host: `cos` and signed `sin`, `[B, 1, T, head_dim]`.
+    Tables { cos: Array, sin: Array },
+    /// MLX's kernel; `offsets` `[B]` i32.
+    Kernel { offsets: Array, base: f32 },
+}
+
+/// Rotary embedding of one model.
+#[derive(Debug, Clone)]
+pub struct Rope {
+    base: f32,
+    inverse_frequencies: Vec<f32>,
+    numerics: Numerics,
+}
+
+impl Rope {
+    /// Frequencies base^(−2i/head_dim). Source: Su et al. 2021, arXiv:2104.09864.
+    pub fn new(base: f32, head_dim: i32, numerics: Numerics) -> Rope {
+        let half = head_dim / 2;
+        let inverse_frequencies =
+            (0..half).map(|i| f64::from(base).powf(-f64::from(i) / f64::from(half)) as f32).collect();
+        Rope { base, inverse_frequencies, numerics }
+    }
+
+    /// Rotation for rows that start at `offsets`, `tokens` long each.
+    fn rotation(&self, offsets: &[i32], tokens: i32) -> Rotation {
+        if self.numerics == Numerics::Checkpoint {
+            let offsets = Array::from_slice(offsets, &[offsets.len() as i32]);
+            return Rotation::Kernel { offsets, base: self.base };
+        }
+        let head_dim = 2 * self.inverse_frequencies.len();
+        let count = offsets.len() * tokens as usize * head_dim;
+        let (mut cos, mut sin) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        for position in offsets.iter().flat_map(|offset| *offset..*offset + tokens) {
+            // Angles in f32, as every other implementation: at far positions the rounding is part of the model.
+            let angles = self.inverse_frequencies.iter().map(|inverse| f64::from(position as f32 * inverse));
+            cos.extend(angles.clone().chain(angles.clone()).map(|angle| angle.cos() as f32));
+            sin.extend(angles.clone().map(|angle| -angle.sin() as f32));
+            sin.extend(angles.map(|angle| angle.sin() as f32));
+        }
+        let shape = [offsets.len() as i32, 1, tokens, head_dim as i32];
+        Rotation::Tables { cos: Array::from_slice(&cos, &shape), sin: Array::from_slice(&sin, &shape) }
+    }
+}
+
+impl Rotation {
+    /// Rotates `[B, H, T, head_dim]`.
+    fn apply(&self, x: &Array) -> Result<Array> {
+        match self {
+            Rotation::Kernel { offsets, base } => ops::rope(x, x.dim(3), *base, offsets),
+            Rotation::Tables { cos, sin } => {
+                let half = x.dim(3) / 2;
+                let (low, high) = (ops::slice_axis(x, 3, 0, half)?, ops::slice_axis(x, 3, half, 2 * half)?);
+                let swapped = ops::concatenate(&[&high, &low], 3)?;
+                ops::add(&ops::multiply(x, cos)?, &ops::multiply(&swapped, sin)?)
+            }
+        }
+    }
+}
+
+/// Where one forward pass reads and writes keys and values.
+enum Target<'a> {
+    Prefill(&'a mut PrivateKv),
+    Decode { cache: &'a mut KvCache, columns: Array, visible: i32, mask: Array },
+}
+
+/// One forward pass, as its attention layers see it.
+pub struct Pass<'a> {
+    target: Target<'a>,
+    rotation: Rotation,
+    numerics: Numerics,
+}
+
+impl<'a> Pass<'a> {
+    /// A chunk of `tokens` prompt tokens appended to a private cache.
+    pub fn prefill(private: &'a mut PrivateKv, tokens: i32, rope: &Rope) -> Pass<'a> {
+        let rotation = rope.rotation(&[private.tokens()], tokens);
+        Pass { target: Target::Prefill(private), rotation, numerics: rope.numerics }
+    }
+
+    /// One token per row; `lens[row]` columns are taken before it.
+    ///
+    /// # Errors
+    /// [`crate::MlxError::Op`].
+    pub fn decode(cache: &'a mut KvCache, lens: &[i32], kv_shape: [i32; 2], rope: &Rope) -> Result<Pass<'a>> {
+        let longest = lens.iter().copied().max().unwrap_or(0) + 1;
+        cache.reserve(longest)?;
+        let visible = (longest + VISIBLE_STEP_TOKENS - 1) / VISIBLE_STEP_TOKENS * VISIBLE_STEP_TOKENS;
+        let rows = lens.len() as i32;
+        let positions = Array::from_slice(lens, &[rows, 1, 1, 1]);
+        let [kv_heads, head_dim] = kv_shape;
+        let columns = ops::broadcast_to(&positions, &[rows, kv_heads, 1, head_dim])?;
+        let mask = match rope.numerics {
+            Numerics::Checkpoint => ops::less_equal(&ops::arange(visible)?, &positions)?,
+            Numerics::FullPrecision => additive_mask(lens, visible),
+        };
+        let rotation = rope.rotation(lens, 1);
+        Ok(Pass {
+            target: Target::Decode { cache, columns, visible, mask },
+            rotation,
+            numerics: rope.numerics,
+        })
+    }
+
+    /// Rotates queries or keys, `[B, H, T, head_dim]`.
+    ///
+    /// # Errors
+    /// [`crate::MlxError::Op`].
+    pub fn rotate(&self, x: &Array) -> Result<Array> {
+        self.rotation.apply(x)
+    }
+
+    /// Stores keys and values of one layer and attends to all of the row: q `[B, H, T, D]`, k and v
+    /// `[B, Hkv, T, D]`, rotated; returns `[B, T, H·D]`.
+    ///
+    /// # Errors
+    /// [`crate::MlxError::Op`].
+    pub fn attend(&mut self, layer: usize, q: &Array, k: Array, v: Array, scale: f32) -> Result<Array> {
+        let (rows, heads, tokens, head_dim) = (q.dim(0), q.dim(1), q.dim(2), q.dim(3));
+        let joined = [rows, tokens, heads * head_dim];
+        match &mut self.target {
+            Target::Prefill(private) => {
+                let kv = private.append(layer, k, v)?;
+                let out = ops::attention(q, &kv.keys, &kv.values, scale, Mask::Causal)?;
+                ops::reshape(&ops::transpose_axes(&out, &[0, 2, 1, 3])?, &joined)
+            }
+            Target::Decode { cache, columns, visible, mask } => {
+                let kv = cache.write(layer, columns, &k, &v, *visible)?;
+                let out = match self.numerics {
+                    Numerics::Checkpoint => ops::attention(q, &kv.keys, &kv.values, scale, Mask::Keep(mask))?,
+                    Numerics::FullPrecision => attend_by_groups(q, &kv.keys, &kv.values, scale, mask)?,
+                };
+                ops::reshape(&out, &joined)
+            }
+        }
+    }
+}
+
+/// `[B, 1, 1, visible]` f32: 0 where a row may look, negative infinity past its own column.
+fn additive_mask(lens: &[i32], visible: i32) -> Array {
+    let mut mask = Vec::with_capacity(lens.len() * visible as usize);
+    for len in lens {
+        mask.extend((0..visible).map(|column| if column <= *len { 0.0 } else { f32::NEG_INFINITY }));
+    }
+    Array::from_slice(&mask, &[lens.len() as i32, 1, 1, visible])
+}
+
+/// One-token attention in which the query heads of a key head are the rows of one product.
+///
+/// MLX's CPU fallback repeats keys per query head and multiplies row by row; grouped, a decode step of SmolLM2
+/// does a third of the products. `mask`: as [`additive_mask`]. Returns `[B, Hkv, H/Hkv, D]`.
+fn attend_by_groups(q: &Array, k: &Array, v: &Array, scale: f32, mask: &Array) -> Result<Array> {
+    let (rows, heads, head_dim, kv_heads) = (q.dim(0), q.dim(1), q.dim(3), k.dim(1));
+    let grouped = ops::reshape(q, &[rows, kv_heads, heads / kv_heads, head_dim])?;
+    let scaled = ops::multiply(&grouped, &Array::from_f32(scale))?;
+    let scores = ops::matmul(&scaled, &ops::transpose_axes(k, &[0, 1, 3, 2])?)?;
+    let weights = ops::softmax(&ops::add(&scores, mask)?, -1)?;
+    ops::matmul(&weights, v)
+}

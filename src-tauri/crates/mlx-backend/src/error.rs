@@ -1,0 +1,94 @@
+//! What can go wrong on the way to a logit.
+
+use std::path::PathBuf;
+
+/// Errors of loading and running a model.
+#[derive(Debug, thiserror::Error)]
+pub enum MlxError {
+    /// MLX refused an operation or failed to run it.
+    #[error("MLX failed in {op}: {what}")]
+    Op {
+        /// Operation that raised it.
+        op: &'static str,
+        /// MLX's own words.
+        what: String,
+    },
+    /// An array had another dtype or layout than its reader expects.
+    #[error("cannot read an array as {expected}: it is {found}")]
+    Read {
+        /// Dtype that the reader asked for.
+        expected: &'static str,
+        /// What it found.
+        found: String,
+    },
+    /// A file of the model folder is missing or unreadable.
+    #[error("cannot read {path}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// `config.json` is not what it should be.
+    #[error("cannot use {path}: {reason}")]
+    Config {
+        /// The file.
+        path: PathBuf,
+        /// Which field, and what is wrong with it.
+        reason: String,
+    },
+    /// The architecture is not one that Braid runs.
+    #[error("model type {0:?} is not supported; Braid runs llama and qwen3")]
+    UnsupportedArchitecture(String),
+    /// The config asks for mathematics that Braid does not have.
+    #[error("config field {field} = {value} is not supported for this architecture")]
+    UnsupportedField {
+        /// Name in `config.json`.
+        field: &'static str,
+        /// Its value.
+        value: String,
+    },
+    /// Tensors that the architecture needs and no file holds.
+    #[error("{} tensors are missing from the model's files, first {first}", .count)]
+    MissingTensors {
+        /// How many.
+        count: usize,
+        /// Name of the first.
+        first: String,
+    },
+    /// Tensors in the files that the architecture does not use: the model is not what its config says.
+    #[error("{count} tensors of the model's files are not used by its architecture, first {first}")]
+    UnusedTensors {
+        /// How many.
+        count: usize,
+        /// Name of the first.
+        first: String,
+    },
+    /// A tensor's shape does not follow from the config.
+    #[error("tensor {name} has shape {found:?}, but the config says {expected:?}")]
+    Shape {
+        /// Name of the tensor.
+        name: String,
+        /// Shape in the file.
+        found: Vec<i32>,
+        /// Shape by the config.
+        expected: Vec<i32>,
+    },
+    /// The batch is full.
+    #[error("the batch holds {max_rows} rows and all are taken")]
+    BatchFull {
+        /// Rows it can hold.
+        max_rows: usize,
+    },
+    /// A call does not fit the batch as it is.
+    #[error("{what}: the batch has {rows} rows")]
+    Misuse {
+        /// What was asked.
+        what: &'static str,
+        /// Rows in the batch.
+        rows: usize,
+    },
+}
+
+/// Result with [`MlxError`].
+pub type Result<T, E = MlxError> = std::result::Result<T, E>;

@@ -1,0 +1,133 @@
+//! Matrices of a model: dense or quantised, alone or stacked.
+
+use crate::error::Result;
+use crate::mx::ops::Quantisation;
+use crate::mx::{Array, ops};
+
+/// A matrix `[out, in]` that inputs are multiplied with from the right.
+pub enum Linear {
+    /// As loaded, `[out, in]`.
+    Dense {
+        /// The weights.
+        weight: Array,
+    },
+    /// Ready to multiply: `[in, out]`, a view of the loaded weights.
+    Transposed {
+        /// The view.
+        weight: Array,
+    },
+    /// Packed weights, scales and biases.
+    Quantised {
+        /// Weights u32, scales, biases.
+        packed: [Array; 3],
+        /// How they are packed.
+        quantisation: Quantisation,
+    },
+    /// Matrices of different kinds whose outputs are joined.
+    Several(Vec<Linear>),
+}
+
+impl Linear {
+    /// Stacks matrices of one input width along their outputs.
+    ///
+    /// # Errors
+    /// [`crate::MlxError::Op`].
+    pub fn merge(mut parts: Vec<Linear>) -> Result<Linear> {
+        let first_quantisation = match parts.first() {
+            Some(Linear::Quantised { quantisation, .. }) => Some(*quantisation),
+            _ => None,
+        };
+        let is_dense = parts.iter().all(|part| matches!(part, Linear::Dense { .. }));
+        if is_dense {
+            let weights: Vec<&Array> = parts.iter().flat_map(|part| part.arrays()).collect();
+            let stacked = ops::concatenate(&weights, 0)?;
+            return Ok(Linear::Transposed { weight: ops::transpose(&stacked)? });
+        }
+        let is_alike = parts.iter().all(|part| match part {
+            Linear::Quantised { quantisation, .. } => Some(*quantisation) == first_quantisation,
+            _ => false,
+        });
+        match first_quantisation {
+            _ if parts.len() == 1 => Ok(parts.remove(0)),
+            Some(quantisation) if is_alike => {
+                let column = |i: usize| {
+                    let arrays: Vec<&Array> = parts.iter().map(|part| part.arrays()[i]).collect();
+                    ops::concatenate(&arrays, 0)
+                };
+                Ok(Linear::Quantised { packed: [column(0)?, column(1)?, column(2)?], quantisation })
+            }
+            _ => {
+                let parts: Result<Vec<Linear>> =
+                    parts.into_iter().map(|part| Linear::merge(vec![part])).collect();
+                Ok(Linear::Several(parts?))
+            }
+        }
+    }
+
+    /// `x · wᵀ`: `[…, in]` to `[…, out]`.
+    ///
+    /// # Errors
+    /// [`crate::MlxError::Op`].
+    pub fn apply(&self, x: &Array) -> Result<Array> {
+        match self {
+            Linear::Dense { weight } => ops::matmul(x, &ops::transpose(weight)?),
+            Linear::Transposed { weight } => ops::matmul(x, weight),
+            Linear::Quantised { packed: [weight, scales, biases], quantisation } => {
+                ops::quantized_matmul(x, [weight, scales, biases], *quantisation)
+            }
+            Linear::Several(parts) => {
+                let outputs: Result<Vec<Array>> = parts.iter().map(|part| part.apply(x)).collect();
+                let outputs = outputs?;
+                ops::concatenate(&outputs.iter().collect::<Vec<_>>(), -1)
+            }
+        }
+    }
+
+    /// Every array of the matrix.
+    pub fn arrays(&self) -> Vec<&Array> {
+        match self {
+            Linear::Dense { weight } | Linear::Transposed { weight } => vec![weight],
+            Linear::Quantised { packed, .. } => packed.iter().collect(),
+            Linear::Several(parts) => parts.iter().flat_map(Linear::arrays).collect(),
+        }
+    }
+}
+
+/// Token embedding, which may serve as the output head too.
+pub struct Embedding {
+    table: Linear,
+}
+
+impl Embedding {
+    /// Wraps a matrix `[vocab, hidden]` as loaded.
+    pub fn new(table: Linear) -> Embedding {
+        Embedding { table }
+    }
+
+    /// Rows of the table: ids `[B, T]` to `[B, T, hidden]`.
+    ///
+    /// # Errors
+    /// [`crate::MlxError::Op`].
+    pub fn look_up(&self, ids: &Array) -> Result<Array> {
+        match &self.table {
+            Linear::Quantised { packed: [weight, scales, biases], quantisation } => {
+                let row = |table: &Array| ops::take_axis(table, ids, 0);
+                ops::dequantize([&row(weight)?, &row(scales)?, &row(biases)?], *quantisation)
+            }
+            other => ops::take_axis(other.arrays()[0], ids, 0),
+        }
+    }
+
+    /// `x · tableᵀ`: the tied output head.
+    ///
+    /// # Errors
+    /// [`crate::MlxError::Op`].
+    pub fn project(&self, x: &Array) -> Result<Array> {
+        self.table.apply(x)
+    }
+
+    /// Every array of the table.
+    pub fn arrays(&self) -> Vec<&Array> {
+        self.table.arrays()
+    }
+}

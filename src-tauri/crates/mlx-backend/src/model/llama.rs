@@ -1,0 +1,143 @@
+//! Llama: pre-norm decoder with grouped-query attention, rotary positions and a gated SiLU MLP.
+//!
+//! Source: Touvron et al. 2023, arXiv:2307.09288; tensor names as Hugging Face's checkpoints have them.
+
+use super::HeadShape;
+use super::linear::{Embedding, Linear};
+use crate::attention::Pass;
+use crate::error::Result;
+use crate::load::Weights;
+use crate::mx::{Array, Dtype, ops};
+
+struct Layer {
+    attention_norm: Array,
+    qkv: Linear,
+    output: Linear,
+    mlp_norm: Array,
+    gate_up: Linear,
+    down: Linear,
+}
+
+/// The whole decoder.
+pub struct Llama {
+    heads: HeadShape,
+    intermediate: i32,
+    norm_eps: f32,
+    embedding: Embedding,
+    layers: Vec<Layer>,
+    norm: Array,
+    /// `None` when the head is the embedding.
+    head: Option<Linear>,
+}
+
+impl Llama {
+    /// Takes the tensors of the architecture.
+    ///
+    /// # Errors
+    /// [`crate::MlxError::Shape`], [`crate::MlxError::Op`].
+    pub fn load(weights: &mut Weights<'_>) -> Result<Llama> {
+        let config = weights.config();
+        let heads = HeadShape::of(config);
+        let layers: Result<Vec<Layer>> =
+            (0..config.layers).map(|index| Layer::load(weights, &format!("model.layers.{index}"))).collect();
+        Ok(Llama {
+            heads,
+            intermediate: config.intermediate,
+            norm_eps: config.norm_eps,
+            embedding: weights.embedding("model.embed_tokens", config.vocab, config.hidden)?,
+            layers: layers?,
+            norm: weights.vector("model.norm.weight", config.hidden)?,
+            head: match config.is_tied {
+                true => None,
+                false => Some(weights.linear("lm_head", config.vocab, config.hidden)?),
+            },
+        })
+    }
+
+    /// As [`super::Model::hidden`].
+    ///
+    /// # Errors
+    /// [`crate::MlxError::Op`].
+    pub fn hidden(&self, ids: &Array, pass: &mut Pass<'_>) -> Result<Array> {
+        let mut x = self.embedding.look_up(ids)?;
+        for (index, layer) in self.layers.iter().enumerate() {
+            x = ops::add(&x, &self.attention(index, layer, &x, pass)?)?;
+            x = ops::add(&x, &self.mlp(layer, &x)?)?;
+        }
+        ops::rms_norm(&x, &self.norm, self.norm_eps)
+    }
+
+    fn attention(&self, index: usize, layer: &Layer, x: &Array, pass: &mut Pass<'_>) -> Result<Array> {
+        let HeadShape { heads, kv_heads, head_dim } = self.heads;
+        let (rows, tokens) = (x.dim(0), x.dim(1));
+        let normed = ops::rms_norm(x, &layer.attention_norm, self.norm_eps)?;
+        let qkv = ops::reshape(&layer.qkv.apply(&normed)?, &[rows, tokens, heads + 2 * kv_heads, head_dim])?;
+        let qkv = ops::transpose_axes(&qkv, &[0, 2, 1, 3])?;
+        // Queries and keys turn together: one rotation instead of two.
+        let turned = pass.rotate(&ops::slice_axis(&qkv, 1, 0, heads + kv_heads)?)?;
+        let q = ops::slice_axis(&turned, 1, 0, heads)?;
+        let k = ops::slice_axis(&turned, 1, heads, heads + kv_heads)?;
+        let v = ops::slice_axis(&qkv, 1, heads + kv_heads, heads + 2 * kv_heads)?;
+        let attended = pass.attend(index, &q, k, v, self.heads.scale())?;
+        layer.output.apply(&attended)
+    }
+
+    fn mlp(&self, layer: &Layer, x: &Array) -> Result<Array> {
+        let normed = ops::rms_norm(x, &layer.mlp_norm, self.norm_eps)?;
+        let gate_up = layer.gate_up.apply(&normed)?;
+        let gate = ops::slice_axis(&gate_up, 2, 0, self.intermediate)?;
+        let up = ops::slice_axis(&gate_up, 2, self.intermediate, 2 * self.intermediate)?;
+        let gated = ops::multiply(&ops::multiply(&gate, &ops::sigmoid(&gate)?)?, &up)?;
+        layer.down.apply(&gated)
+    }
+
+    /// As [`super::Model::logits`].
+    ///
+    /// # Errors
+    /// [`crate::MlxError::Op`].
+    pub fn logits(&self, hidden: &Array) -> Result<Array> {
+        match &self.head {
+            Some(head) => head.apply(hidden),
+            None => self.embedding.project(hidden),
+        }
+    }
+
+    /// Dtype of the norms, which activations take.
+    pub fn norm_dtype(&self) -> Dtype {
+        self.norm.dtype()
+    }
+
+    /// Every array of the model.
+    pub fn arrays(&self) -> Vec<&Array> {
+        let layers = self.layers.iter().flat_map(|layer| {
+            let matrices = [&layer.qkv, &layer.output, &layer.gate_up, &layer.down];
+            let norms = [&layer.attention_norm, &layer.mlp_norm];
+            matrices.into_iter().flat_map(Linear::arrays).chain(norms)
+        });
+        let head = self.head.iter().flat_map(Linear::arrays);
+        self.embedding.arrays().into_iter().chain(layers).chain(head).chain([&self.norm]).collect()
+    }
+}
+
+impl Layer {
+    fn load(weights: &mut Weights<'_>, prefix: &str) -> Result<Layer> {
+        let config = weights.config();
+        let HeadShape { heads, kv_heads, head_dim } = HeadShape::of(config);
+        let (hidden, intermediate) = (config.hidden, config.intermediate);
+        let (q, kv) = (heads * head_dim, kv_heads * head_dim);
+        let attention = format!("{prefix}.self_attn");
+        let mlp = format!("{prefix}.mlp");
+        Ok(Layer {
+            attention_norm: weights.vector(&format!("{prefix}.input_layernorm.weight"), hidden)?,
+            qkv: weights.merged(&attention, &[("q_proj", q), ("k_proj", kv), ("v_proj", kv)], hidden)?,
+            output: weights.linear(&format!("{attention}.o_proj"), hidden, q)?,
+            mlp_norm: weights.vector(&format!("{prefix}.post_attention_layernorm.weight"), hidden)?,
+            gate_up: weights.merged(
+                &mlp,
+                &[("gate_proj", intermediate), ("up_proj", intermediate)],
+                hidden,
+            )?,
+            down: weights.linear(&format!("{mlp}.down_proj"), hidden, intermediate)?,
+        })
+    }
+}

@@ -1,0 +1,108 @@
+//! The only door to MLX's evaluator: every submission, wait and host read passes here and is counted by purpose.
+//!
+//! Counters are per thread, as MLX's streams are: one engine thread owns the model. Nothing else in this crate
+//! evaluates an array; `clippy.toml` forbids the methods of [`Array`] that would.
+
+pub mod ops;
+
+use crate::error::{MlxError, Result};
+use engine::backend::Counters;
+use mlx_rs::transforms;
+pub use mlx_rs::{Array, Dtype};
+use std::cell::RefCell;
+use std::time::Instant;
+
+/// What an evaluation is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// Weights at load.
+    Load,
+    /// Prompt tokens into a private KV cache.
+    Prefill,
+    /// Rows joining, leaving or growing.
+    Join,
+    /// A decode step: forward and sampling in one graph.
+    Decode,
+    /// Tests and measurements.
+    Probe,
+}
+
+const PURPOSES: usize = 5;
+
+#[derive(Default)]
+struct Counts {
+    by_purpose: [Counters; PURPOSES],
+}
+
+thread_local! {
+    static COUNTS: RefCell<Counts> = RefCell::default();
+}
+
+fn count(purpose: Purpose, change: impl FnOnce(&mut Counters)) {
+    COUNTS.with_borrow_mut(|counts| change(&mut counts.by_purpose[purpose as usize]));
+}
+
+/// Totals of this thread for one purpose.
+pub fn counters(purpose: Purpose) -> Counters {
+    COUNTS.with_borrow(|counts| counts.by_purpose[purpose as usize])
+}
+
+/// Adds a width miss to the decode totals.
+pub fn count_width_miss() {
+    count(Purpose::Decode, |counters| counters.width_misses += 1);
+}
+
+/// Submits `arrays` for evaluation and returns without waiting for them.
+///
+/// # Errors
+/// [`MlxError::Op`] when MLX cannot schedule the graph.
+pub fn submit<'a>(arrays: impl IntoIterator<Item = &'a Array>, purpose: Purpose) -> Result<()> {
+    count(purpose, |counters| counters.evals += 1);
+    transforms::async_eval(arrays).map_err(|error| ops::failure("async_eval", Some(error)))
+}
+
+/// Evaluates `arrays` and waits for them: one evaluation, one wait.
+///
+/// # Errors
+/// [`MlxError::Op`] when MLX cannot run the graph.
+pub fn wait<'a>(arrays: impl IntoIterator<Item = &'a Array>, purpose: Purpose) -> Result<()> {
+    let started = Instant::now();
+    let outcome = transforms::eval(arrays).map_err(|error| ops::failure("eval", Some(error)));
+    count(purpose, |counters| {
+        counters.evals += 1;
+        counters.waits += 1;
+        counters.waited += started.elapsed();
+    });
+    outcome
+}
+
+/// Evaluates one row-contiguous u32 array, waits for it and copies it out: one of each.
+///
+/// # Errors
+/// [`MlxError::Op`] when the graph fails, [`MlxError::Read`] when the array is not row-contiguous u32.
+pub fn read_u32(array: &Array, purpose: Purpose) -> Result<Vec<u32>> {
+    read(array, purpose, "u32")
+}
+
+/// Evaluates one row-contiguous f32 array, waits for it and copies it out: one of each.
+///
+/// # Errors
+/// As [`read_u32`].
+pub fn read_f32(array: &Array, purpose: Purpose) -> Result<Vec<f32>> {
+    read(array, purpose, "f32")
+}
+
+#[allow(clippy::disallowed_methods, reason = "the one place that reads")]
+fn read<T: mlx_rs::ArrayElement + Copy>(
+    array: &Array,
+    purpose: Purpose,
+    expected: &'static str,
+) -> Result<Vec<T>> {
+    wait([array], purpose)?;
+    count(purpose, |counters| counters.host_reads += 1);
+    // The array is evaluated, so this copies without another wait.
+    match array.try_as_slice::<T>() {
+        Ok(slice) => Ok(slice.to_vec()),
+        Err(error) => Err(MlxError::Read { expected, found: error.to_string() }),
+    }
+}

@@ -1,0 +1,49 @@
+//! The starter model as `cargo xtask setup` leaves it, and requests on it.
+
+use engine::backend::{Backend, RowSampling, StepInput};
+use engine::{RequestId, TokenId};
+use mlx_backend::{LoadOptions, MlxBackend};
+use std::path::PathBuf;
+
+/// Folder of the starter model.
+pub fn folder() -> PathBuf {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../..");
+    let folder = root.join(".mlx/models/SmolLM2-135M-Instruct");
+    assert!(folder.join("config.json").exists(), "no starter model in {folder:?}: run `cargo xtask setup`");
+    folder
+}
+
+/// The starter model, loaded.
+pub fn load() -> MlxBackend {
+    let options = LoadOptions { max_rows: 16, tokenizer_tokens: 49_152 };
+    MlxBackend::load(&folder(), options).expect("the starter model loads")
+}
+
+/// A greedy row.
+pub fn greedy() -> RowSampling {
+    RowSampling {
+        temperature: 0.0,
+        top_k: 0,
+        top_p: 1.0,
+        min_p: 0.0,
+        is_greedy: true,
+        noise_base: 0,
+        shortlist_width: 0,
+        logprobs: None,
+    }
+}
+
+/// A prompt of `len` tokens that differ by `salt`.
+pub fn prompt(len: usize, salt: u32) -> Vec<TokenId> {
+    (0..len as u32).map(|i| 1000 + (i * 7919 + salt * 104_729) % 40_000).collect()
+}
+
+/// Reads all of the prompt but its last token and joins the batch; returns the row's next input.
+pub fn join(backend: &mut MlxBackend, id: u64, prompt: &[TokenId]) -> StepInput {
+    let (last, before) = prompt.split_last().expect("a prompt has a token");
+    if !before.is_empty() {
+        backend.prefill(RequestId(id), before).expect("prefill runs");
+    }
+    backend.join(RequestId(id)).expect("join runs");
+    StepInput { token: *last, kv_cache_tokens: before.len() as u32 }
+}
