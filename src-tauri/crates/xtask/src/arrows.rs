@@ -127,7 +127,7 @@ mod tests {
     fn this_workspace_keeps_its_fences() {
         let workspace = crate::workspace::Workspace::locate().expect("the tests run in the workspace");
         let metadata = workspace.metadata().expect("cargo metadata answers");
-        let found = violations(&metadata);
+        let found = violations(metadata);
         assert!(found.is_empty(), "{found:#?}");
     }
 }

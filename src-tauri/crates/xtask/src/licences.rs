@@ -43,9 +43,9 @@ pub fn write(workspace: &Workspace) -> Result<Outcome, XtaskError> {
         return Ok(Outcome::AlreadyDone);
     }
     let metadata = workspace.metadata()?;
-    let mut components = rust_components(&metadata)?;
+    let mut components = rust_components(metadata)?;
     components.extend(npm_components(&read_json(&package_lock)?, &workspace.ui_dir())?);
-    components.extend(native_components(workspace, &metadata)?);
+    components.extend(native_components(workspace, metadata)?);
     components.push(Component {
         kind: "model",
         name: "SmolLM2-135M-Instruct".into(),

@@ -34,7 +34,6 @@ pub fn install(workspace: &Workspace) -> Result<Outcome, XtaskError> {
     let fingerprint = Fingerprint::default()
         .with("place", &ui.to_string_lossy())
         .with("node", node.trim())
-        .with_file(&ui.join("package.json"))?
         .with_file(&ui.join("package-lock.json"))?
         .finish();
     if stamps.is_current("ui-packages", &fingerprint, &[ui.join("node_modules/.package-lock.json")]) {

@@ -1,6 +1,7 @@
 //! Where things are: the checkout and the folders that setup fills.
 
 use std::{
+    cell::OnceCell,
     env,
     path::{Path, PathBuf},
     process::Command,
@@ -17,6 +18,8 @@ use crate::{
 /// The checkout that xtask runs in.
 pub struct Workspace {
     root: PathBuf,
+    /// Asked for once: it takes a third of a second, and nothing that xtask does changes it.
+    metadata: OnceCell<Value>,
 }
 
 impl Workspace {
@@ -28,7 +31,7 @@ impl Workspace {
         let manifest = env::var("CARGO_MANIFEST_DIR").unwrap_or_else(|_| env!("CARGO_MANIFEST_DIR").into());
         let root = Path::new(&manifest).ancestors().nth(3).map(Path::to_path_buf).unwrap_or_default();
         if root.join("Cargo.toml").is_file() && root.join("src-tauri").is_dir() {
-            return Ok(Self { root });
+            return Ok(Self { root, metadata: OnceCell::new() });
         }
         Err(XtaskError::Absent { what: "Cargo.toml".into(), place: root.display().to_string() })
     }
@@ -70,12 +73,16 @@ impl Workspace {
     ///
     /// # Errors
     /// [`XtaskError::CommandFailed`] if Cargo fails, [`XtaskError::Json`] if its answer is not JSON.
-    pub fn metadata(&self) -> Result<Value, XtaskError> {
+    pub fn metadata(&self) -> Result<&Value, XtaskError> {
+        if let Some(known) = self.metadata.get() {
+            return Ok(known);
+        }
         let host = host_triple();
         let args = ["metadata", "--format-version", "1", "--filter-platform", &host];
         let text = capture(&mut self.cargo(args))?;
-        serde_json::from_str(&text)
-            .map_err(|source| XtaskError::Json { what: "the answer of `cargo metadata`".into(), source })
+        let read = serde_json::from_str(&text)
+            .map_err(|source| XtaskError::Json { what: "the answer of `cargo metadata`".into(), source })?;
+        Ok(self.metadata.get_or_init(|| read))
     }
 }
 

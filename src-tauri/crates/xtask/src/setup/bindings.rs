@@ -19,7 +19,7 @@ const RUST_TARGET: &str = "1.73.0";
 
 /// Generates `.mlx/lib/bindings.rs`.
 pub fn generate(workspace: &Workspace) -> Result<Outcome, XtaskError> {
-    let mlx_sys = MlxSys::find(&workspace.metadata()?)?;
+    let mlx_sys = MlxSys::find(workspace.metadata()?)?;
     let lib = workspace.mlx_dir().join("lib");
     let stamps = workspace.stamps();
     let bindings = lib.join("bindings.rs");

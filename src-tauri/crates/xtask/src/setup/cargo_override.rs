@@ -7,7 +7,7 @@ use crate::{error::XtaskError, stamp::Fingerprint, workspace::Workspace};
 
 /// Writes the override with this checkout's absolute paths; a moved or copied checkout gets a new one.
 pub fn write(workspace: &Workspace) -> Result<Outcome, XtaskError> {
-    let mlx_sys = MlxSys::find(&workspace.metadata()?)?;
+    let mlx_sys = MlxSys::find(workspace.metadata()?)?;
     let made_of = Fingerprint::default()
         .with("mlxc", &mlxc::fingerprint(&mlx_sys)?)
         .with("bindings", &bindings::fingerprint(&mlx_sys))

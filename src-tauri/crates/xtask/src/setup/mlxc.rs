@@ -39,8 +39,7 @@ const FLAGS: [&str; 4] = ["-std=c++20", "-O2", "-fPIC", "-w"];
 
 /// Compiles `.mlx/lib/libmlxc.a`.
 pub fn build(workspace: &Workspace) -> Result<Outcome, XtaskError> {
-    let metadata = workspace.metadata()?;
-    let mlx_sys = MlxSys::find(&metadata)?;
+    let mlx_sys = MlxSys::find(workspace.metadata()?)?;
     let lib = workspace.mlx_dir().join("lib");
     let stamps = workspace.stamps();
     let archive = lib.join("libmlxc.a");

@@ -104,7 +104,7 @@ fn fmt(workspace: &Workspace) -> Result<(), StepFailure> {
 
 fn arrows(workspace: &Workspace) -> Result<(), StepFailure> {
     let metadata = workspace.metadata().in_step("arrows")?;
-    let crossed = arrows::violations(&metadata);
+    let crossed = arrows::violations(metadata);
     if crossed.is_empty() {
         return Ok(());
     }
