@@ -158,7 +158,11 @@ pub trait Backend {
     ///
     /// # Errors
     /// The backend's own.
-    fn sample_fused(&mut self, rows: &[usize], sampling: &[RowSampling]) -> Result<Vec<Sampled>, BackendError>;
+    fn sample_fused(
+        &mut self,
+        rows: &[usize],
+        sampling: &[RowSampling],
+    ) -> Result<Vec<Sampled>, BackendError>;
 
     /// Samples one row in a graph of its own, with its own wait: the fallback.
     ///

@@ -1,12 +1,45 @@
 //! Batching policy: which rows run together, how each is sampled, and what a row's tokens become.
 //!
 //! Must not depend on mlx-rs, tauri or sqlx: it builds and tests on any machine, against a scripted backend.
+//!
+//! Terms. A *request* lives from arrival to its terminal event; a *row* is its place in the *batch*; a *step* is one
+//! pass of the engine loop: one prefill chunk, or one *decode step*, which gives each row of the batch one token.
+//!
+//! The life of a token. [`thread::EngineHandle::submit`] checks a request and sends it to the thread that owns the
+//! backend. It waits in the queue until a slot is free; its prompt, all but the last token, is read in chunks into a
+//! private KV cache, between the decode steps of the others; then it joins the batch. From there each
+//! [`engine::Engine::step`] runs the forward pass for every row, asks the [`gate`] which rows share the fused
+//! sampling graph, samples, and gives every row its token: end of turn, detokeniser, stop strings, limits. What
+//! became certain goes to the request's mailbox ([`event`]). Rows that ended leave at once, and the backend's KV
+//! cache follows by the same list.
+//!
+//! A row fails alone. Only a fault of the backend ends the batch, and only repeated faults or a panic the engine.
 #![deny(missing_docs)]
 
 pub mod backend;
+mod batch;
+pub mod clock;
+pub mod engine;
+pub mod error;
+pub mod event;
+pub mod gate;
+pub mod metrics;
 pub mod params;
 pub mod request;
+mod row;
 pub mod sampling;
+mod scheduler;
+pub mod status;
+#[cfg(feature = "testing")]
+pub mod testing;
+pub mod thread;
 
-pub use request::RequestId;
+pub use backend::BackendError;
+pub use error::EngineError;
+pub use event::{EngineEvent, EventReceiver, FinishReason, RequestSummary, RowPath, TokenLogprobEntry};
+pub use gate::{GateMode, Reason, SamplingPath};
+pub use metrics::steps::{StepBar, StepStats};
+pub use request::{NewRequest, RequestId};
+pub use status::{EnginePhase, EngineSnapshot, RowPhase, RowSnapshot};
 pub use text::TokenId;
+pub use thread::{EngineConfig, EngineHandle, EngineThread};

@@ -60,8 +60,18 @@ impl SamplingParams {
         let check = |holds: bool, field, limit, value: String| {
             if holds { Ok(()) } else { Err(InvalidParam { field, limit, value }) }
         };
-        check((0.0..=5.0).contains(&self.temperature), "temperature", "0 to 5", self.temperature.to_string())?;
-        check(self.top_p > 0.0 && self.top_p <= 1.0, "top_p", "above 0 and at most 1", self.top_p.to_string())?;
+        check(
+            (0.0..=5.0).contains(&self.temperature),
+            "temperature",
+            "0 to 5",
+            self.temperature.to_string(),
+        )?;
+        check(
+            self.top_p > 0.0 && self.top_p <= 1.0,
+            "top_p",
+            "above 0 and at most 1",
+            self.top_p.to_string(),
+        )?;
         check((0.0..1.0).contains(&self.min_p), "min_p", "0 or more and below 1", self.min_p.to_string())?;
         check(self.max_tokens >= 1, "max_tokens", "at least 1", self.max_tokens.to_string())?;
         let logprobs = self.logprobs.unwrap_or(0);

@@ -1,4 +1,20 @@
-//! Names of requests.
+//! Requests before they become rows.
+
+use std::{
+    hash::{BuildHasher, RandomState},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Instant,
+};
+
+use crate::{
+    EngineError, TokenId,
+    backend::BackendFacts,
+    event::{EventReceiver, EventSender, RequestSummary, mailbox},
+    params::ValidParams,
+};
 
 /// Names one request from submission to its last event. Counts up, never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -7,5 +23,92 @@ pub struct RequestId(pub u64);
 impl std::fmt::Display for RequestId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+// One counter for all engines of the process, so that ids stay unique when the engine is restarted.
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+/// What is asked of the engine.
+#[derive(Debug, Clone)]
+pub struct NewRequest {
+    /// Tokens to continue, at least one.
+    pub prompt: Vec<TokenId>,
+    /// How to sample, and when to stop.
+    pub params: ValidParams,
+    /// When the command arrived, before tokenisation: TTFT counts from here.
+    pub arrived_at: Instant,
+}
+
+/// A request that passed every check.
+#[derive(Debug)]
+pub(crate) struct Submission {
+    pub(crate) id: RequestId,
+    pub(crate) request: NewRequest,
+    pub(crate) seed: u64,
+    pub(crate) events: EventSender,
+    pub(crate) ticket: QueueTicket,
+}
+
+/// Checks a request against the model and the queue, and draws its seed if it brought none.
+///
+/// # Errors
+/// [`EngineError::EmptyPrompt`], [`EngineError::PromptTooLong`], [`EngineError::UnknownToken`] or
+/// [`EngineError::QueueFull`].
+pub(crate) fn check(
+    request: NewRequest,
+    facts: &BackendFacts,
+    queue: &QueueLimit,
+) -> Result<(Submission, EventReceiver), EngineError> {
+    let (prompt_tokens, context_tokens) = (request.prompt.len(), facts.context_tokens);
+    if prompt_tokens == 0 {
+        return Err(EngineError::EmptyPrompt);
+    }
+    if prompt_tokens >= context_tokens as usize {
+        return Err(EngineError::PromptTooLong { prompt_tokens, context_tokens });
+    }
+    let vocab_width = facts.vocab_width;
+    if let Some(&token) = request.prompt.iter().find(|token| **token >= vocab_width) {
+        return Err(EngineError::UnknownToken { token, vocab_width });
+    }
+    let ticket = queue.enter()?;
+    let id = RequestId(NEXT_ID.fetch_add(1, Ordering::Relaxed));
+    let seed = request.params.seed.unwrap_or_else(|| RandomState::new().hash_one(id));
+    let stub = RequestSummary { prompt_tokens: prompt_tokens as u32, seed, ..RequestSummary::default() };
+    let (events, receiver) = mailbox(stub);
+    Ok((Submission { id, request, seed, events, ticket }, receiver))
+}
+
+/// How many requests may wait for a slot.
+#[derive(Debug, Clone)]
+pub(crate) struct QueueLimit {
+    queued: Arc<AtomicUsize>,
+    max_queued: usize,
+}
+
+impl QueueLimit {
+    pub(crate) fn new(max_queued: usize) -> Self {
+        Self { queued: Arc::default(), max_queued }
+    }
+
+    fn enter(&self) -> Result<QueueTicket, EngineError> {
+        let max_queued = self.max_queued;
+        let one_more = |queued| (queued < max_queued).then_some(queued + 1);
+        match self.queued.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more) {
+            Ok(_) => Ok(QueueTicket { queued: self.queued.clone() }),
+            Err(_) => Err(EngineError::QueueFull { max_queued }),
+        }
+    }
+}
+
+/// A place in the queue, given back when dropped.
+#[derive(Debug)]
+pub(crate) struct QueueTicket {
+    queued: Arc<AtomicUsize>,
+}
+
+impl Drop for QueueTicket {
+    fn drop(&mut self) {
+        self.queued.fetch_sub(1, Ordering::Relaxed);
     }
 }

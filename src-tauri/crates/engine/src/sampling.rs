@@ -11,3 +11,22 @@
 //! Temperature comes first, as in vLLM, SGLang and transformers; mlx-lm applies it last.
 
 pub mod noise;
+pub mod reference;
+
+use crate::{backend::RowSampling, params::ValidParams};
+
+impl RowSampling {
+    /// What the sampler has to know to draw the token at `position` (its index in prompt plus output).
+    pub fn new(params: &ValidParams, seed: u64, position: u32) -> Self {
+        Self {
+            temperature: params.temperature,
+            top_k: params.top_k,
+            top_p: params.top_p,
+            min_p: params.min_p,
+            is_greedy: params.is_greedy(),
+            noise_base: noise::row_base(seed, position),
+            shortlist_width: 0,
+            logprobs: params.logprobs,
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! What can go wrong with a request, or with the engine as a whole.
+
+use std::{error::Error, sync::Arc, time::Duration};
+
+use crate::{BackendError, TokenId, backend::BadRow};
+
+/// Source of an error that several rows may carry.
+pub type SharedError = Arc<dyn Error + Send + Sync>;
+
+/// Every failure the engine reports. Cheap to clone: a fault of the batch is told to each of its rows.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum EngineError {
+    /// A request without prompt tokens: there is nothing to continue.
+    #[error("the prompt has no tokens")]
+    EmptyPrompt,
+    /// The prompt leaves no room for an answer.
+    #[error(
+        "the prompt has {prompt_tokens} tokens; the context window of {context_tokens} needs one for the answer"
+    )]
+    PromptTooLong {
+        /// Tokens of the prompt.
+        prompt_tokens: usize,
+        /// Size of the context window.
+        context_tokens: u32,
+    },
+    /// A prompt token that the model has no embedding for.
+    #[error("prompt token {token} is outside the model's vocabulary of {vocab_width}")]
+    UnknownToken {
+        /// The token.
+        token: TokenId,
+        /// Width of the logits.
+        vocab_width: u32,
+    },
+    /// As many requests wait as may wait.
+    #[error("{max_queued} requests are waiting already")]
+    QueueFull {
+        /// The limit.
+        max_queued: usize,
+    },
+    /// The model is still loading.
+    #[error("the model is still loading")]
+    NotReady,
+    /// The engine was shut down.
+    #[error("the engine was shut down")]
+    Stopped,
+    /// The backend could not be built.
+    #[error("the model could not be loaded")]
+    Load(#[source] SharedError),
+    /// The backend could not read this request's prompt, or could not take it into the batch.
+    #[error("the prompt could not be read")]
+    Prefill(#[source] SharedError),
+    /// The backend failed in a step of the whole batch.
+    #[error("the backend failed in a decode step")]
+    Backend(#[source] SharedError),
+    /// Sampling returned results for another number of rows than were asked for: a defect of the backend.
+    #[error("sampling {rows} rows gave {results} results")]
+    ResultCount {
+        /// Rows asked for.
+        rows: usize,
+        /// Results returned.
+        results: usize,
+    },
+    /// No row of a batch could be sampled, so the cause is not in a row.
+    #[error("the model gave unusable logits for all {rows} rows of the batch")]
+    AllRowsBad {
+        /// Rows of the batch.
+        rows: usize,
+    },
+    /// The row's logits hold a NaN or positive infinity.
+    #[error("the model gave logits that are not finite")]
+    NonFiniteLogits,
+    /// The row's logits allow no token.
+    #[error("the model's logits allow no token")]
+    NothingAllowed,
+    /// The row's tokens could not be turned into text.
+    #[error("tokens could not be turned into text")]
+    Text(#[source] Arc<text::TextError>),
+    /// Work on one row panicked: a defect, contained in the row.
+    #[error("a defect ended this answer: {message}")]
+    RowPanicked {
+        /// The panic's message.
+        message: String,
+    },
+    /// The engine thread panicked: a defect.
+    #[error("a defect stopped the engine: {message}")]
+    Panicked {
+        /// The panic's message.
+        message: String,
+    },
+    /// The backend failed too often to go on.
+    #[error("the backend failed {faults} times within {within:?}")]
+    RepeatedFaults {
+        /// Faults counted.
+        faults: usize,
+        /// Time they fell into.
+        within: Duration,
+        /// The latest one.
+        #[source]
+        latest: Box<EngineError>,
+    },
+}
+
+impl EngineError {
+    pub(crate) fn backend(source: BackendError) -> Self {
+        Self::Backend(source.into())
+    }
+
+    pub(crate) fn prefill(source: BackendError) -> Self {
+        Self::Prefill(source.into())
+    }
+}
+
+impl From<BadRow> for EngineError {
+    fn from(bad: BadRow) -> Self {
+        match bad {
+            BadRow::NonFiniteLogits => Self::NonFiniteLogits,
+            BadRow::NothingAllowed => Self::NothingAllowed,
+        }
+    }
+}
+
+/// The text of a caught panic.
+pub(crate) fn panic_message(payload: &(dyn std::any::Any + Send)) -> String {
+    let literal = payload.downcast_ref::<&str>().map(ToString::to_string);
+    literal.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".into())
+}

@@ -1,0 +1,83 @@
+//! What the engine shows of itself.
+
+use std::time::Duration;
+
+use crate::{
+    EngineError, RequestId,
+    backend::{BackendFacts, MemoryUse},
+    event::RowPath,
+    gate::GateMode,
+    metrics::steps::StepStats,
+};
+
+/// State of the engine as a whole.
+#[derive(Debug, Clone)]
+pub enum EnginePhase {
+    /// Building the backend.
+    Loading,
+    /// Takes requests.
+    Ready,
+    /// Takes no requests any more; its thread has ended.
+    Failed(EngineError),
+    /// Was shut down.
+    Stopped,
+}
+
+/// Where a request is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RowPhase {
+    /// Waiting for a slot.
+    Queued,
+    /// Reading its prompt.
+    Prefilling,
+    /// Generating.
+    Decoding,
+}
+
+/// One live request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RowSnapshot {
+    /// The request.
+    pub id: RequestId,
+    /// Where it is in its life.
+    pub phase: RowPhase,
+    /// Requests ahead of it while queued.
+    pub ahead: u32,
+    /// Prompt tokens in the KV cache.
+    pub prefill_done_tokens: u32,
+    /// Prompt tokens in all.
+    pub prompt_tokens: u32,
+    /// Tokens generated so far.
+    pub answer_tokens: u32,
+    /// Tokens in the row's KV cache.
+    pub kv_cache_tokens: u32,
+    /// Context window of the row.
+    pub context_tokens: u32,
+    /// Path of the latest decode step; `None` before the first.
+    pub path: Option<RowPath>,
+    /// Decode tokens per second over the last two seconds; `None` before the second token.
+    pub decode_tok_s: Option<f64>,
+    /// Arrival to first token.
+    pub ttft: Option<Duration>,
+    /// Median gap between tokens.
+    pub itl_p50: Option<Duration>,
+    /// 95th percentile of the gap between tokens.
+    pub itl_p95: Option<Duration>,
+}
+
+/// The engine at one moment.
+#[derive(Debug, Clone)]
+pub struct EngineSnapshot {
+    /// State as a whole.
+    pub phase: EnginePhase,
+    /// The loaded model; `None` until it is.
+    pub facts: Option<BackendFacts>,
+    /// Mode of the gate.
+    pub gate_mode: GateMode,
+    /// Live requests in order of arrival.
+    pub rows: Vec<RowSnapshot>,
+    /// Measured steps.
+    pub steps: StepStats,
+    /// Device memory; `None` until a model is loaded.
+    pub memory: Option<MemoryUse>,
+}

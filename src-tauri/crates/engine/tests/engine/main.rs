@@ -1,0 +1,4 @@
+//! The engine against the scripted backend.
+
+mod join_leave;
+mod support;

@@ -1,0 +1,91 @@
+//! Shared set-up: an engine on a clock that stands still, and requests that write themselves.
+
+use std::{sync::Arc, sync::OnceLock};
+
+use engine::{
+    EngineConfig, EngineEvent, EventReceiver, FinishReason, NewRequest, RequestId, RequestSummary,
+    clock::Clock,
+    engine::Engine,
+    params::{SamplingParams, ValidParams},
+    testing::{FakeBackend, FakeClock, Script, byte_tokenizer},
+};
+use text::Tokenizer;
+
+pub fn tokenizer() -> Tokenizer {
+    static TOKENIZER: OnceLock<Tokenizer> = OnceLock::new();
+    TOKENIZER.get_or_init(|| byte_tokenizer().unwrap()).clone()
+}
+
+/// Defaults of these tests: temperature 0.8, seed 7, 16 tokens.
+pub fn params() -> SamplingParams {
+    SamplingParams {
+        temperature: 0.8,
+        top_p: 1.0,
+        top_k: 0,
+        min_p: 0.0,
+        seed: Some(7),
+        max_tokens: 16,
+        logprobs: None,
+        stop: Vec::new(),
+    }
+}
+
+pub struct Bench {
+    pub engine: Engine<FakeBackend>,
+    pub clock: FakeClock,
+}
+
+impl Bench {
+    pub fn new(script: impl Into<Script>) -> Self {
+        let clock = FakeClock::default();
+        let backend = FakeBackend::on_clock(script, clock.clone());
+        let engine = Engine::new(EngineConfig::new(tokenizer()), backend, Arc::new(clock.clone()));
+        Self { engine, clock }
+    }
+
+    pub fn submit(&mut self, prompt: &str, params: SamplingParams) -> Answer {
+        let request = request(prompt, params.validate().unwrap(), &self.clock);
+        let (id, receiver) = self.engine.submit(request).unwrap();
+        Answer { id, receiver, text: String::new(), events: Vec::new() }
+    }
+
+    /// Steps until nothing is left to do.
+    pub fn run(&mut self) {
+        while !self.engine.is_idle() {
+            self.engine.step().unwrap();
+        }
+    }
+}
+
+pub fn request(prompt: &str, params: ValidParams, clock: &FakeClock) -> NewRequest {
+    NewRequest { prompt: prompt.bytes().map(u32::from).collect(), params, arrived_at: clock.now() }
+}
+
+/// One request and everything it was told.
+pub struct Answer {
+    pub id: RequestId,
+    pub receiver: EventReceiver,
+    pub text: String,
+    pub events: Vec<EngineEvent>,
+}
+
+impl Answer {
+    pub fn read(&mut self) -> &mut Self {
+        for event in self.receiver.try_drain() {
+            if let EngineEvent::Text { delta, .. } = &event {
+                self.text.push_str(delta);
+            }
+            self.events.push(event);
+        }
+        self
+    }
+
+    /// Reason and summary; panics unless the request has finished without an error.
+    pub fn finished(&mut self) -> (FinishReason, RequestSummary) {
+        self.read();
+        match self.events.last() {
+            Some(EngineEvent::Finished { reason, summary }) => (*reason, summary.clone()),
+            other => panic!("request {} has not finished: {other:?}", self.id),
+        }
+    }
+}
