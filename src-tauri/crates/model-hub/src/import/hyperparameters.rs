@@ -118,7 +118,7 @@ fn refuse_experts(gguf: &Gguf) -> Result<(), ModelHubError> {
 fn head_dim(gguf: &Gguf, hidden: u64, heads: u64) -> Result<u64, ModelHubError> {
     let head_dim = match gguf.optional_count("llama.attention.key_length")? {
         Some(given) => given,
-        None if hidden % heads == 0 => hidden / heads,
+        None if hidden.is_multiple_of(heads) => hidden / heads,
         None => {
             return Err(
                 gguf.unusable("llama.attention.head_count", format!("= {heads} for a width of {hidden}"))
