@@ -62,9 +62,12 @@ impl Workspace {
         let cargo = env::var("CARGO").unwrap_or_else(|_| "cargo".into());
         let mut cargo = command(&cargo, args);
         cargo.current_dir(&self.root).env("CARGO_TARGET_DIR", self.target_dir());
-        // Cargo sets these for xtask itself; a nested build must not see them as its own.
-        for name in ["CARGO_MANIFEST_DIR", "CARGO_MANIFEST_PATH", "CARGO_PKG_NAME", "CARGO_PKG_VERSION"] {
-            cargo.env_remove(name);
+        // Cargo sets these for xtask itself; a nested build must not see them change.
+        let own = ["CARGO_MANIFEST_", "CARGO_PKG_", "CARGO_BIN_", "CARGO_CRATE_"];
+        for (name, _) in env::vars_os() {
+            if own.iter().any(|start| name.to_string_lossy().starts_with(start)) {
+                cargo.env_remove(name);
+            }
         }
         cargo
     }

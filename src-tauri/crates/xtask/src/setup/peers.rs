@@ -41,7 +41,7 @@ pub fn install(workspace: &Workspace) -> Result<Outcome, XtaskError> {
     let requirements = folder.join("requirements.txt");
     fs::write(&requirements, REQUIREMENTS).map_err(XtaskError::io(&requirements))?;
     let mut pip = command("python3", ["-m", "pip", "--python"]);
-    run(pip.arg(&python).args(["install", "--quiet", "--requirement"]).arg(&requirements))?;
+    run(pip.arg(&python).args(["install", "--requirement"]).arg(&requirements))?;
     if cfg!(target_os = "linux") {
         mlx::use_openblas(&site_packages(&folder)?.join("mlx_cpu.libs"))?;
     }

