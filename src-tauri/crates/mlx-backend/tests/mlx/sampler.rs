@@ -36,7 +36,16 @@ fn array(rows: &[Vec<f32>]) -> Array {
 
 fn row(temperature: f32, top_k: u32, top_p: f32, min_p: f32, noise_base: u32) -> RowSampling {
     let is_greedy = temperature < 1e-5 || top_k == 1;
-    RowSampling { temperature, top_k, top_p, min_p, is_greedy, noise_base, shortlist_width: 0, logprobs: None }
+    RowSampling {
+        temperature,
+        top_k,
+        top_p,
+        min_p,
+        is_greedy,
+        noise_base,
+        shortlist_width: 0,
+        logprobs: None,
+    }
 }
 
 fn fused(sampler: &Sampler, logits: &[Vec<f32>], rows: &[RowSampling]) -> Vec<Result<u32, BadRow>> {
@@ -241,7 +250,8 @@ fn the_per_row_path_gives_the_fused_token_and_the_references_logprobs() {
         let settings = random_row(&mut dice);
         let joined = fused(&sampler, std::slice::from_ref(&logits), &[settings]);
         let alone = RowSampling { logprobs: Some(5), ..settings };
-        let sampled = sampler.sample_alone(&array(&[logits.clone()]), &alone).expect("sampling runs");
+        let sampled =
+            sampler.sample_alone(&array(std::slice::from_ref(&logits)), &alone).expect("sampling runs");
         assert_eq!(sampled.token, joined[0], "round {round}");
         let token = sampled.token.expect("the row is good");
         let expected = reference::logprobs(&logits, 2900, token, 5).expect("the row is good");

@@ -45,8 +45,8 @@ fn a_fused_step_waits_once_whatever_the_batch_and_per_row_waits_once_a_row() {
         if rows == 4 {
             let strict = step_cost(&mut backend, |backend| {
                 backend.forward(&inputs).expect("forward runs");
-                for row in 0..4 {
-                    backend.sample_row(row, &sampling[row]).expect("sampling runs");
+                for (row, settings) in sampling.iter().enumerate() {
+                    backend.sample_row(row, settings).expect("sampling runs");
                 }
             });
             assert_eq!((strict.evals, strict.waits, strict.host_reads), (4, 4, 4), "per row, B = 4");
