@@ -1,1 +1,15 @@
-fn main() {}
+//! Braid, the desktop app.
+
+fn main() {
+    if let Some(language) = app::language_to_set() {
+        // SAFETY: first statement of the process; no other thread exists that could read the environment.
+        unsafe {
+            std::env::remove_var("LC_ALL");
+            std::env::set_var("LANG", language);
+        }
+    }
+    if let Err(error) = app::run() {
+        eprintln!("Braid cannot start: {error}");
+        std::process::exit(1);
+    }
+}

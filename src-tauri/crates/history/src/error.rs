@@ -10,7 +10,6 @@ use crate::messages::MessageState;
 
 /// Why a call on [`History`](crate::History) failed. Nothing was written, unless a variant says otherwise.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum HistoryError {
     /// Another process, or another [`History`](crate::History) of this one, has the file open.
     #[error("the history at {path} is already open")]

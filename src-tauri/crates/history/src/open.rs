@@ -102,10 +102,13 @@ async fn prepare(writer: &SqlitePool, path: &Path) -> Result<u64, HistoryError> 
             source: Box::new(source),
         })?;
     }
-    MIGRATOR.run(&mut *connection).await?;
+    // The pool's one connection, given back: a future that holds a borrowed one here could not be sent to a task.
+    drop(connection);
+    MIGRATOR.run(writer).await?;
     if needs_backup {
         backup::prune(path);
     }
+    let mut connection = writer.acquire().await?;
     let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
     let interrupted_answers = messages::interrupt_streaming(&mut transaction).await?;
     transaction.commit().await?;

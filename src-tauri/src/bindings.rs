@@ -1,0 +1,75 @@
+//! Commands and wire types -> `ui/src/lib/ipc/generated/bindings.ts`.
+
+use tauri::Wry;
+use tauri_specta::{Builder, collect_commands};
+
+use crate::commands::{chat, conversations, engine, settings, window};
+
+/// Every command of the app.
+pub fn builder() -> Builder<Wry> {
+    Builder::new()
+        .commands(collect_commands![
+            window::start_app,
+            conversations::list_conversations,
+            conversations::create_conversation,
+            conversations::open_conversation,
+            conversations::rename_conversation,
+            conversations::delete_conversation,
+            conversations::restore_conversation,
+            conversations::save_draft,
+            conversations::write_conversation_settings,
+            settings::write_app_settings,
+            chat::start_generation,
+            chat::stop_generation,
+            engine::watch_engine,
+            settings::set_gate_mode,
+            engine::restart_engine,
+            window::report_ui_failure,
+        ])
+        .typ::<protocol::Licences>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use specta_typescript::Typescript;
+    use std::{collections::BTreeSet, env, fs, path::Path};
+
+    const UPDATE: &str = "UPDATE_BINDINGS";
+
+    fn exported() -> String {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let file = folder.path().join("bindings.ts");
+        let header = format!("// Made from Rust: {UPDATE}=1 cargo test -p braid bindings_are_current\n");
+        builder().export(Typescript::default().header(header), &file).expect("every type can be exported");
+        fs::read_to_string(&file).expect("just written")
+    }
+
+    #[test]
+    fn bindings_are_current() {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ui/src/lib/ipc/generated/bindings.ts");
+        let current = exported();
+        if env::var_os(UPDATE).is_some_and(|value| value == "1") {
+            fs::write(&file, current).expect("the UI's folder is writable");
+            return;
+        }
+        let stored = fs::read_to_string(&file).unwrap_or_default();
+        assert!(stored == current, "{} is stale: run this test with {UPDATE}=1", file.display());
+    }
+
+    #[test]
+    fn the_window_may_call_every_command_and_nothing_else() {
+        let capability = include_str!("../capabilities/main.json");
+        let capability: serde_json::Value = serde_json::from_str(capability).expect("tauri-build read it");
+        let allowed: BTreeSet<String> = capability["permissions"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .filter_map(|permission| Some(permission.as_str()?.strip_prefix("allow-")?.replace('-', "_")))
+            .collect();
+        assert_eq!(allowed.len(), capability["permissions"].as_array().map_or(0, Vec::len));
+        let exported = exported();
+        let called = exported.split("__TAURI_INVOKE(\"").skip(1).filter_map(|rest| rest.split('"').next());
+        assert_eq!(allowed, called.map(str::to_owned).collect());
+    }
+}

@@ -1,0 +1,178 @@
+//! The sidebar's list, and what is stored with a conversation.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use protocol::{ConversationSummary, ConversationView, SamplingSettings};
+use tauri::State;
+
+use super::CommandResult;
+use crate::{
+    convert::conversation::{from_json, message, new_summary, parse_id, summary, summary_of},
+    error::AppError,
+    requests::StopCause,
+    sampling_settings,
+    settings_store::to_json,
+    state::AppState,
+};
+
+/// All conversations, latest first.
+///
+/// # Errors
+/// The history's.
+#[tauri::command]
+#[specta::specta]
+pub async fn list_conversations(state: State<'_, AppState>) -> CommandResult<Vec<ConversationSummary>> {
+    Ok(list(&state).await?)
+}
+
+/// See [`list_conversations`].
+///
+/// # Errors
+/// The history's.
+pub async fn list(state: &AppState) -> Result<Vec<ConversationSummary>, AppError> {
+    let stored = state.history().await?.list_conversations().await?;
+    Ok(stored.into_iter().map(summary).collect())
+}
+
+/// Makes an empty conversation with the settings for new ones.
+///
+/// # Errors
+/// The history's.
+#[tauri::command]
+#[specta::specta]
+pub async fn create_conversation(state: State<'_, AppState>) -> CommandResult<ConversationSummary> {
+    Ok(create(&state).await?)
+}
+
+/// See [`create_conversation`].
+///
+/// # Errors
+/// The history's.
+pub async fn create(state: &AppState) -> Result<ConversationSummary, AppError> {
+    let history = state.history().await?;
+    let settings = to_json("sampling settings", &state.settings.current().await.new_conversation)?;
+    let id = history.create_conversation("").await?;
+    history.set_conversation_settings(id, &settings).await?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Ok(new_summary(id, i64::try_from(now.as_millis()).unwrap_or(i64::MAX)))
+}
+
+/// Opens a conversation.
+///
+/// # Errors
+/// `ConversationNotFound`, the history's.
+#[tauri::command]
+#[specta::specta]
+pub async fn open_conversation(
+    state: State<'_, AppState>,
+    conversation_id: String,
+) -> CommandResult<ConversationView> {
+    Ok(open(&state, &conversation_id).await?)
+}
+
+/// See [`open_conversation`].
+///
+/// # Errors
+/// [`AppError::UnknownConversation`], the history's.
+pub async fn open(state: &AppState, conversation_id: &str) -> Result<ConversationView, AppError> {
+    let id = parse_id(conversation_id)?;
+    // Before the messages are read: an answer that ends in between is read whole.
+    let active_request_id = state.requests.of_conversation(id);
+    let stored = state.history().await?.open_conversation(id).await?;
+    let settings = stored.settings_json.as_deref().and_then(|json| from_json("settings", json));
+    let settings = match settings {
+        Some(settings) => settings,
+        None => state.settings.current().await.new_conversation,
+    };
+    Ok(ConversationView {
+        summary: summary_of(&stored),
+        messages: stored.path.iter().map(message).collect(),
+        draft: stored.draft,
+        settings,
+        active_request_id,
+    })
+}
+
+/// Changes a title.
+///
+/// # Errors
+/// `ConversationNotFound`, the history's.
+#[tauri::command]
+#[specta::specta]
+pub async fn rename_conversation(
+    state: State<'_, AppState>,
+    conversation_id: String,
+    title: String,
+) -> CommandResult<()> {
+    let id = parse_id(&conversation_id)?;
+    let title = title.split_whitespace().collect::<Vec<_>>().join(" ");
+    Ok(state.history().await?.rename_conversation(id, &title).await.map_err(AppError::from)?)
+}
+
+/// Hides a conversation, stopping its answer; [`restore_conversation`] brings it back.
+///
+/// # Errors
+/// `ConversationNotFound`, the history's.
+#[tauri::command]
+#[specta::specta]
+pub async fn delete_conversation(state: State<'_, AppState>, conversation_id: String) -> CommandResult<()> {
+    let id = parse_id(&conversation_id)?;
+    state.history().await?.delete_conversation(id).await.map_err(AppError::from)?;
+    state.requests.stop_conversation(id, StopCause::User);
+    Ok(())
+}
+
+/// Undoes [`delete_conversation`].
+///
+/// # Errors
+/// `ConversationNotFound`, the history's.
+#[tauri::command]
+#[specta::specta]
+pub async fn restore_conversation(state: State<'_, AppState>, conversation_id: String) -> CommandResult<()> {
+    let id = parse_id(&conversation_id)?;
+    Ok(state.history().await?.restore_conversation(id).await.map_err(AppError::from)?)
+}
+
+/// Keeps what is typed and not sent.
+///
+/// # Errors
+/// `ConversationNotFound`, the history's.
+#[tauri::command]
+#[specta::specta]
+pub async fn save_draft(
+    state: State<'_, AppState>,
+    conversation_id: String,
+    text: String,
+) -> CommandResult<()> {
+    let id = parse_id(&conversation_id)?;
+    Ok(state.history().await?.save_draft(id, &text).await.map_err(AppError::from)?)
+}
+
+/// Keeps the settings of a conversation's next answer.
+///
+/// # Errors
+/// `InvalidSetting` with field, limit and value; `ConversationNotFound`, the history's.
+#[tauri::command]
+#[specta::specta]
+pub async fn write_conversation_settings(
+    state: State<'_, AppState>,
+    conversation_id: String,
+    settings: SamplingSettings,
+) -> CommandResult<()> {
+    Ok(write_settings(&state, &conversation_id, &settings).await?)
+}
+
+/// See [`write_conversation_settings`].
+///
+/// # Errors
+/// [`AppError::InvalidSetting`], [`AppError::UnknownConversation`], the history's.
+pub async fn write_settings(
+    state: &AppState,
+    conversation_id: &str,
+    settings: &SamplingSettings,
+) -> Result<(), AppError> {
+    let id = parse_id(conversation_id)?;
+    sampling_settings::validate(settings)?;
+    let json = to_json("sampling settings", settings)?;
+    Ok(state.history().await?.set_conversation_settings(id, &json).await?)
+}

@@ -1,0 +1,49 @@
+//! Settings of the app.
+
+use protocol::{AppSettings, GateMode};
+use tauri::State;
+
+use super::CommandResult;
+use crate::{convert::to_engine_mode, error::AppError, sampling_settings, state::AppState};
+
+/// Stores the app's settings and applies the gate's mode.
+///
+/// # Errors
+/// `InvalidSetting` for the settings of new conversations; the history's.
+#[tauri::command]
+#[specta::specta]
+pub async fn write_app_settings(state: State<'_, AppState>, settings: AppSettings) -> CommandResult<()> {
+    Ok(write(&state, settings).await?)
+}
+
+/// Stores the gate's mode and applies it from the next step on.
+///
+/// # Errors
+/// The history's.
+#[tauri::command]
+#[specta::specta]
+pub async fn set_gate_mode(state: State<'_, AppState>, mode: GateMode) -> CommandResult<()> {
+    Ok(set_mode(&state, mode).await?)
+}
+
+/// See [`write_app_settings`].
+///
+/// # Errors
+/// [`AppError::InvalidSetting`], the history's.
+pub async fn write(state: &AppState, settings: AppSettings) -> Result<(), AppError> {
+    sampling_settings::validate(&settings.new_conversation)?;
+    let mode = settings.gate_mode;
+    state.settings.change(state.history().await?, |current| *current = settings).await?;
+    state.engine.set_gate_mode(to_engine_mode(mode)).await;
+    Ok(())
+}
+
+/// See [`set_gate_mode`].
+///
+/// # Errors
+/// The history's.
+pub async fn set_mode(state: &AppState, mode: GateMode) -> Result<(), AppError> {
+    state.settings.change(state.history().await?, |current| current.gate_mode = mode).await?;
+    state.engine.set_gate_mode(to_engine_mode(mode)).await;
+    Ok(())
+}

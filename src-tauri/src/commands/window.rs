@@ -1,0 +1,58 @@
+//! The window's own life: its start, and what it reports of itself.
+
+use protocol::{AppSettings, AppStart, ConversationSummary};
+use tauri::State;
+
+use super::{CommandResult, conversations};
+use crate::{convert::count, error::AppError, state::AppState};
+
+/// Characters of a failure report that are logged.
+const REPORT_CHARS: usize = 4_000;
+
+/// The UI's first call: everything for its first frame.
+///
+/// # Errors
+/// Why the history cannot be opened or read.
+#[tauri::command]
+#[specta::specta]
+pub async fn start_app(state: State<'_, AppState>) -> CommandResult<AppStart> {
+    // Also when it fails: the UI runs and will say so.
+    state.window.note_start();
+    Ok(start(&state).await?)
+}
+
+/// See [`start_app`].
+///
+/// # Errors
+/// The history's.
+pub async fn start(state: &AppState) -> Result<AppStart, AppError> {
+    let conversations = conversations::list(state).await?;
+    Ok(AppStart {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        settings: with_existing_tabs(state.settings.current().await, &conversations),
+        conversations,
+        interrupted_answers: count(state.history().await?.interrupted_answers()),
+    })
+}
+
+fn with_existing_tabs(mut settings: AppSettings, conversations: &[ConversationSummary]) -> AppSettings {
+    let exists = |id: &String| conversations.iter().any(|conversation| &conversation.id == id);
+    settings.open_tabs.retain(exists);
+    settings.active_tab = settings
+        .active_tab
+        .filter(|active| settings.open_tabs.contains(active))
+        .or_else(|| settings.open_tabs.last().cloned());
+    settings
+}
+
+/// Writes a failure of the UI to the log.
+///
+/// # Errors
+/// None.
+#[tauri::command]
+#[specta::specta]
+pub fn report_ui_failure(message: String) -> CommandResult<()> {
+    let message: String = message.chars().take(REPORT_CHARS).collect();
+    tracing::error!(message, "the UI reported a failure");
+    Ok(())
+}

@@ -1,0 +1,155 @@
+//! Stored conversations and messages -> wire types.
+
+use history::{Conversation, ConversationId, Message, PREVIEW_CHARS};
+use protocol::{ConversationSummary, FinishReason, MessageState, MessageView, Role};
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::error::AppError;
+
+/// Characters of a title that was taken from a message, at most.
+const TITLE_CHARS: usize = 60;
+
+/// Reads a conversation's id as the UI sends it.
+///
+/// # Errors
+/// [`AppError::UnknownConversation`].
+pub fn parse_id(given: &str) -> Result<ConversationId, AppError> {
+    given.parse().map_err(|_| AppError::UnknownConversation { given: given.to_owned() })
+}
+
+/// A line of the sidebar, from the list.
+pub fn summary(stored: history::ConversationSummary) -> ConversationSummary {
+    ConversationSummary {
+        id: stored.id.to_string(),
+        title: stored.title,
+        preview: stored.preview,
+        message_count: stored.message_count,
+        updated_at_ms: stored.updated_at_ms,
+    }
+}
+
+/// A line of the sidebar, from the opened conversation.
+pub fn summary_of(stored: &Conversation) -> ConversationSummary {
+    let last_text =
+        stored.path.iter().rev().map(|message| message.text.as_str()).find(|text| !text.is_empty());
+    let versions: usize = stored.path.iter().map(|message| message.siblings.len()).sum();
+    ConversationSummary {
+        id: stored.id.to_string(),
+        title: stored.title.clone(),
+        preview: one_line(last_text.unwrap_or_default(), PREVIEW_CHARS),
+        message_count: super::count(versions),
+        updated_at_ms: stored.updated_at_ms,
+    }
+}
+
+/// The line of a conversation that was just created.
+pub fn new_summary(id: ConversationId, updated_at_ms: i64) -> ConversationSummary {
+    ConversationSummary {
+        id: id.to_string(),
+        title: String::new(),
+        preview: String::new(),
+        message_count: 0,
+        updated_at_ms,
+    }
+}
+
+/// A message of the path.
+pub fn message(stored: &Message) -> MessageView {
+    let (role, state) = (role(stored.role), state(stored.state));
+    MessageView {
+        id: stored.id.to_string(),
+        parent_id: stored.parent.map(|parent| parent.to_string()),
+        role,
+        text: stored.text.clone(),
+        state,
+        created_at_ms: stored.created_at_ms,
+        finish_reason: stored.finish_reason.as_deref().and_then(from_word).or(implied_reason(state)),
+        receipt: stored.receipt_json.as_deref().and_then(|json| from_json("receipt", json)),
+    }
+}
+
+fn role(role: history::Role) -> Role {
+    match role {
+        history::Role::User => Role::User,
+        history::Role::Assistant => Role::Assistant,
+    }
+}
+
+fn state(state: history::MessageState) -> MessageState {
+    match state {
+        history::MessageState::Complete => MessageState::Complete,
+        history::MessageState::Streaming => MessageState::Streaming,
+        history::MessageState::Stopped => MessageState::Stopped,
+        history::MessageState::Interrupted => MessageState::Interrupted,
+        history::MessageState::Failed => MessageState::Failed,
+    }
+}
+
+/// The reason of an answer whose end the app did not live to write.
+fn implied_reason(state: MessageState) -> Option<FinishReason> {
+    (state == MessageState::Interrupted).then_some(FinishReason::Interrupted)
+}
+
+/// The word that stands for a plain enum value on the wire and in the database.
+pub fn word(value: &impl Serialize) -> Option<String> {
+    serde_json::to_value(value).ok()?.as_str().map(str::to_owned)
+}
+
+fn from_word<T: DeserializeOwned>(word: &str) -> Option<T> {
+    serde_json::from_value(word.into()).ok()
+}
+
+/// Reads a stored value; `None`, with a warning, if another version of the app wrote it in another shape.
+pub fn from_json<T: DeserializeOwned>(what: &'static str, json: &str) -> Option<T> {
+    let read = serde_json::from_str(json);
+    if let Err(error) = &read {
+        tracing::warn!(
+            what,
+            line = error.line(),
+            at = error.column(),
+            "stored JSON has another shape; ignored"
+        );
+    }
+    read.ok()
+}
+
+/// A title from the first message.
+pub fn title_of(text: &str) -> String {
+    one_line(text, TITLE_CHARS)
+}
+
+/// The start of a text on one line; an ellipsis marks a cut.
+fn one_line(text: &str, max_chars: usize) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.chars().count() <= max_chars {
+        return line;
+    }
+    let cut: String = line.chars().take(max_chars - 1).collect();
+    let whole_words = cut.rsplit_once(' ').map_or(cut.as_str(), |(words, _)| words);
+    // A text without spaces is cut within its only word.
+    let kept = if whole_words.chars().count() * 2 > max_chars { whole_words } else { &cut };
+    format!("{}…", kept.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_is_one_short_line() {
+        assert_eq!(title_of("  What is\n the capital?  "), "What is the capital?");
+        let long = title_of(&"several words ".repeat(20));
+        assert!(long.chars().count() <= TITLE_CHARS && long.ends_with("words…"), "{long}");
+        let cjk = title_of(&"字".repeat(200));
+        assert_eq!(cjk.chars().count(), TITLE_CHARS);
+    }
+
+    #[test]
+    fn a_finish_reason_survives_the_database() {
+        let reason = FinishReason::StopSequence;
+        let stored = word(&reason).expect("a plain enum");
+        assert_eq!(stored, "stopSequence");
+        assert_eq!(from_word::<FinishReason>(&stored), Some(reason));
+        assert_eq!(from_word::<FinishReason>("of a later version"), None);
+    }
+}

@@ -1,0 +1,238 @@
+//! Errors of the app, and their one way to the UI: [`CommandError`] with an [`ErrorCode`].
+//!
+//! Every variant of every crate's error has its code in an exhaustive match; nothing looks at message text.
+
+use std::{error::Error, io, path::PathBuf, sync::Arc};
+
+use engine::{EngineError, params::InvalidParam};
+use history::HistoryError;
+use mlx_backend::MlxError;
+use model_hub::ModelHubError;
+use protocol::{CommandError, ErrorCode};
+use text::TextError;
+
+/// Why the app could not do what it was asked.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum AppError {
+    /// A sampling setting is out of range.
+    #[error(transparent)]
+    InvalidSetting(InvalidParam),
+    /// The message has no text.
+    #[error("the message has no text")]
+    EmptyMessage,
+    /// An id that names no conversation.
+    #[error("\"{given}\" names no conversation")]
+    UnknownConversation {
+        /// As the UI sent it.
+        given: String,
+    },
+    /// The conversation, or the request id, is busy with an answer.
+    #[error("conversation {conversation_id} is being answered already")]
+    AlreadyGenerating {
+        /// The conversation.
+        conversation_id: String,
+    },
+    /// No folder holds a model.
+    #[error("no model in {}", list(.looked_in))]
+    NoModel {
+        /// Where the app looked.
+        looked_in: Vec<PathBuf>,
+    },
+    /// The folders that look like models cannot be used; the reason of the first one.
+    #[error("{}: {reason}", path.display())]
+    BrokenModel {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        reason: Arc<ModelHubError>,
+    },
+    /// A folder of models could not be listed.
+    #[error("cannot look for models")]
+    ModelList(#[source] Arc<ModelHubError>),
+    /// The model's tokenizer or template could not be read.
+    #[error("cannot read the tokenizer of {}", path.display())]
+    Tokenizer {
+        /// The model folder.
+        path: PathBuf,
+        /// Why.
+        source: Arc<TextError>,
+    },
+    /// The conversation could not be turned into a prompt.
+    #[error("the conversation could not be turned into a prompt")]
+    Prompt(#[source] Arc<TextError>),
+    /// The system gave no thread for the engine.
+    #[error("the engine's thread could not be started")]
+    EngineThread(#[source] Arc<io::Error>),
+    /// The engine refused or failed.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// The history could not be opened, read or written.
+    #[error(transparent)]
+    History(Arc<HistoryError>),
+    /// A value of the app's own could not be written as JSON.
+    #[error("cannot write {what} as JSON")]
+    Json {
+        /// Which value.
+        what: &'static str,
+        /// Why.
+        source: Arc<serde_json::Error>,
+    },
+    /// A task of the app panicked.
+    #[error("a task of the app panicked")]
+    TaskPanicked,
+}
+
+impl From<HistoryError> for AppError {
+    fn from(error: HistoryError) -> Self {
+        Self::History(Arc::new(error))
+    }
+}
+
+impl From<InvalidParam> for AppError {
+    fn from(invalid: InvalidParam) -> Self {
+        Self::InvalidSetting(invalid)
+    }
+}
+
+impl From<AppError> for CommandError {
+    fn from(error: AppError) -> Self {
+        Self { code: error.code(), message: in_full(&error) }
+    }
+}
+
+/// An error's message and those of its causes, separated by colons.
+pub fn in_full(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}
+
+impl AppError {
+    /// What the UI acts on.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::InvalidSetting(_) => ErrorCode::InvalidSetting,
+            Self::EmptyMessage => ErrorCode::EmptyMessage,
+            Self::UnknownConversation { .. } => ErrorCode::ConversationNotFound,
+            Self::AlreadyGenerating { .. } => ErrorCode::AlreadyGenerating,
+            Self::NoModel { .. } => ErrorCode::ModelMissing,
+            Self::BrokenModel { reason, .. } | Self::ModelList(reason) => hub_code(reason),
+            Self::Tokenizer { .. } => ErrorCode::ModelUnusable,
+            Self::Prompt(error) => text_code(error),
+            Self::EngineThread(_) => ErrorCode::EngineFailed,
+            Self::Engine(error) => engine_code(error),
+            Self::History(error) => history_code(error),
+            Self::Json { .. } | Self::TaskPanicked => ErrorCode::Internal,
+        }
+    }
+}
+
+fn hub_code(error: &ModelHubError) -> ErrorCode {
+    match error {
+        ModelHubError::Write { .. } | ModelHubError::OutputExists { .. } => ErrorCode::Internal,
+        ModelHubError::Read { .. }
+        | ModelHubError::NotGguf { .. }
+        | ModelHubError::UnsupportedVersion { .. }
+        | ModelHubError::Truncated { .. }
+        | ModelHubError::Damaged { .. }
+        | ModelHubError::MissingMetadata { .. }
+        | ModelHubError::UnusableMetadata { .. }
+        | ModelHubError::UnsupportedArchitecture { .. }
+        | ModelHubError::UnsupportedTensorType { .. }
+        | ModelHubError::UnexpectedTensor { .. }
+        | ModelHubError::MissingTensor { .. }
+        | ModelHubError::WrongShape { .. }
+        | ModelHubError::NotRepresentable { .. }
+        | ModelHubError::UnsupportedTokenizer { .. }
+        | ModelHubError::Safetensors { .. }
+        | ModelHubError::Json { .. }
+        | ModelHubError::Incomplete { .. } => ErrorCode::ModelUnusable,
+    }
+}
+
+fn text_code(error: &TextError) -> ErrorCode {
+    match error {
+        TextError::NoChatTemplate
+        | TextError::TemplateSyntax { .. }
+        | TextError::TemplateRefused { .. }
+        | TextError::TemplateFailed { .. }
+        | TextError::TemplateEndless { .. }
+        | TextError::TemplateCutsLiteral { .. } => ErrorCode::TemplateRejected,
+        TextError::Read { .. } | TextError::Json { .. } | TextError::TokenizerFile { .. } => {
+            ErrorCode::ModelUnusable
+        }
+        TextError::Encode { .. } | TextError::Decode { .. } => ErrorCode::Internal,
+    }
+}
+
+fn engine_code(error: &EngineError) -> ErrorCode {
+    match error {
+        EngineError::PromptTooLong { .. } => ErrorCode::ContextTooLong,
+        EngineError::QueueFull { .. } => ErrorCode::QueueFull,
+        EngineError::NotReady => ErrorCode::EngineNotReady,
+        EngineError::Load(source) => source.downcast_ref().map_or(ErrorCode::ModelUnusable, load_code),
+        EngineError::NonFiniteLogits | EngineError::NothingAllowed => ErrorCode::BadLogits,
+        EngineError::Stopped
+        | EngineError::Prefill(_)
+        | EngineError::Backend(_)
+        | EngineError::ResultCount { .. }
+        | EngineError::AllRowsBad { .. }
+        | EngineError::Panicked { .. }
+        | EngineError::RepeatedFaults { .. } => ErrorCode::EngineFailed,
+        EngineError::EmptyPrompt
+        | EngineError::UnknownToken { .. }
+        | EngineError::Text(_)
+        | EngineError::RowPanicked { .. } => ErrorCode::Internal,
+    }
+}
+
+fn load_code(error: &MlxError) -> ErrorCode {
+    match error {
+        MlxError::File { .. }
+        | MlxError::Config { .. }
+        | MlxError::UnsupportedArchitecture(_)
+        | MlxError::UnsupportedField { .. }
+        | MlxError::MissingTensors { .. }
+        | MlxError::UnusedTensors { .. }
+        | MlxError::Shape { .. } => ErrorCode::ModelUnusable,
+        MlxError::Op { .. }
+        | MlxError::Read { .. }
+        | MlxError::BatchFull { .. }
+        | MlxError::Misuse { .. } => ErrorCode::EngineFailed,
+    }
+}
+
+fn history_code(error: &HistoryError) -> ErrorCode {
+    match error {
+        HistoryError::NewerSchema { .. } => ErrorCode::HistoryTooNew,
+        HistoryError::DiskFull => ErrorCode::DiskFull,
+        HistoryError::ConversationNotFound(_) => ErrorCode::ConversationNotFound,
+        HistoryError::Backup { source, .. } => history_code(source),
+        HistoryError::File { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
+            ErrorCode::DiskFull
+        }
+        HistoryError::AlreadyOpen { .. }
+        | HistoryError::ForeignSchema { .. }
+        | HistoryError::Corrupt { .. }
+        | HistoryError::ReadOnly
+        | HistoryError::Io { .. }
+        | HistoryError::Busy
+        | HistoryError::File { .. }
+        | HistoryError::Migration(_)
+        | HistoryError::Database(_) => ErrorCode::HistoryFailed,
+        HistoryError::MessageNotFound(_)
+        | HistoryError::NotAUserMessage(_)
+        | HistoryError::AnswerNotStreaming { .. }
+        | HistoryError::InvalidJson { .. }
+        | HistoryError::WriterStopped => ErrorCode::Internal,
+    }
+}
+
+fn list(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+}

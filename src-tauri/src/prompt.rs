@@ -1,0 +1,83 @@
+//! A conversation's path -> the messages that the chat template gets.
+
+use history::{Message, Role};
+use text::ChatMessage;
+
+/// Builds the messages of a prompt: system prompt if there is one, the path, then the new question.
+///
+/// Answers that were stopped, interrupted or failed count with the text they have; those without text are left out,
+/// and the questions around them become one, because some templates refuse two questions in a row.
+pub fn messages(system_prompt: &str, path: &[Message], question: &str) -> Vec<ChatMessage> {
+    let mut messages: Vec<ChatMessage> = Vec::with_capacity(path.len() + 2);
+    if !system_prompt.trim().is_empty() {
+        messages.push(ChatMessage::new(text::Role::System, system_prompt));
+    }
+    for message in path.iter().filter(|message| !message.text.is_empty()) {
+        push(&mut messages, role(message.role), &message.text);
+    }
+    push(&mut messages, text::Role::User, question);
+    messages
+}
+
+fn push(messages: &mut Vec<ChatMessage>, role: text::Role, content: &str) {
+    match messages.last_mut() {
+        Some(last) if last.role == role => {
+            last.content.push_str("\n\n");
+            last.content.push_str(content);
+        }
+        _ => messages.push(ChatMessage::new(role, content)),
+    }
+}
+
+fn role(role: Role) -> text::Role {
+    match role {
+        Role::User => text::Role::User,
+        Role::Assistant => text::Role::Assistant,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use history::{MessageId, MessageState};
+
+    fn message(role: Role, state: MessageState, text: &str) -> Message {
+        Message {
+            id: MessageId(1),
+            parent: None,
+            siblings: vec![MessageId(1)],
+            role,
+            state,
+            text: text.into(),
+            output_tokens: 0,
+            created_at_ms: 0,
+            finished_at_ms: None,
+            finish_reason: None,
+            error_code: None,
+            settings_json: None,
+            receipt_json: None,
+        }
+    }
+
+    #[test]
+    fn a_cut_off_answer_counts_and_an_empty_one_leaves_one_question() {
+        let path = [
+            message(Role::User, MessageState::Complete, "one"),
+            message(Role::Assistant, MessageState::Interrupted, "half an ans"),
+            message(Role::User, MessageState::Complete, "two"),
+            message(Role::Assistant, MessageState::Failed, ""),
+        ];
+        let expected = [
+            ChatMessage::new(text::Role::System, "Be brief."),
+            ChatMessage::new(text::Role::User, "one"),
+            ChatMessage::new(text::Role::Assistant, "half an ans"),
+            ChatMessage::new(text::Role::User, "two\n\nthree"),
+        ];
+        assert_eq!(messages("Be brief.", &path, "three"), expected);
+    }
+
+    #[test]
+    fn a_blank_system_prompt_is_none() {
+        assert_eq!(messages(" \n", &[], "hi"), [ChatMessage::new(text::Role::User, "hi")]);
+    }
+}

@@ -1,0 +1,115 @@
+//! What every command reaches: handles, cheap to clone.
+
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use history::History;
+use tokio::sync::OnceCell;
+
+use crate::{
+    convert::to_engine_mode, error::AppError, local_engine::LocalEngine, requests::Requests,
+    settings_store::SettingsStore,
+};
+
+/// How long a deleted conversation can be brought back.
+const KEEP_DELETED: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// The app's parts.
+#[derive(Clone)]
+pub struct AppState {
+    /// The engine and its model.
+    pub engine: Arc<LocalEngine>,
+    /// Answers that are running.
+    pub requests: Requests,
+    /// Settings of the app.
+    pub settings: Arc<SettingsStore>,
+    /// What is known of the window.
+    pub window: Arc<WindowState>,
+    database: PathBuf,
+    history: Arc<OnceCell<History>>,
+}
+
+impl AppState {
+    /// Puts the parts together. `database`: the history's file, opened on first use.
+    pub fn new(database: PathBuf, engine: Arc<LocalEngine>) -> Self {
+        Self {
+            engine,
+            requests: Requests::default(),
+            settings: Arc::default(),
+            window: Arc::default(),
+            database,
+            history: Arc::default(),
+        }
+    }
+
+    /// The history, opened if it is not. A failure is tried again with the next call, so that a person who freed
+    /// space or closed another Braid can go on.
+    ///
+    /// # Errors
+    /// Why it cannot be opened.
+    pub async fn history(&self) -> Result<&History, AppError> {
+        self.history.get_or_try_init(|| self.open_history()).await
+    }
+
+    async fn open_history(&self) -> Result<History, AppError> {
+        let history = History::open(&self.database).await.map_err(|error| {
+            tracing::error!(error = crate::error::in_full(&error), "the history cannot be opened");
+            error
+        })?;
+        let settings = self.settings.read_from(&history).await?;
+        self.engine.set_gate_mode(to_engine_mode(settings.gate_mode)).await;
+        match history.purge_deleted(KEEP_DELETED).await {
+            Ok(0) => {}
+            Ok(purged) => tracing::info!(purged, "conversations deleted a month ago were erased"),
+            Err(error) => tracing::warn!(%error, "old deleted conversations could not be erased"),
+        }
+        Ok(history)
+    }
+
+    /// Closes the history, if it was opened.
+    pub async fn close_history(&self) {
+        if let Some(history) = self.history.get() {
+            history.clone().close().await;
+        }
+    }
+}
+
+/// The window's side of things.
+#[derive(Default)]
+pub struct WindowState {
+    is_started: AtomicBool,
+    watch: AtomicU64,
+}
+
+impl WindowState {
+    /// Notes that the UI runs.
+    pub fn note_start(&self) {
+        self.is_started.store(true, Ordering::Relaxed);
+    }
+
+    /// Notes that a page begins to load: the UI has to start anew.
+    pub fn note_page_load(&self) {
+        self.is_started.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether the UI of the current page runs.
+    pub fn is_started(&self) -> bool {
+        self.is_started.load(Ordering::Relaxed)
+    }
+
+    /// Begins a watch of the engine and ends the one before: its page is gone, though its channel cannot tell.
+    pub fn begin_watch(&self) -> u64 {
+        self.watch.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Whether no later watch has begun.
+    pub fn is_current_watch(&self, watch: u64) -> bool {
+        self.watch.load(Ordering::Relaxed) == watch
+    }
+}
