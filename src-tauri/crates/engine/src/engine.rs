@@ -39,7 +39,7 @@ pub struct Engine<B> {
     faults: FaultLog,
     /// Whether the backend may hold rows that the batch no longer has.
     must_clear_backend: bool,
-    has_row_set_changed: bool,
+    has_news: bool,
 }
 
 impl<B: Backend> Engine<B> {
@@ -67,7 +67,7 @@ impl<B: Backend> Engine<B> {
             steps: StepMetrics::default(),
             faults: FaultLog::default(),
             must_clear_backend: false,
-            has_row_set_changed: false,
+            has_news: false,
         }
     }
 
@@ -86,7 +86,7 @@ impl<B: Backend> Engine<B> {
     pub(crate) fn enqueue(&mut self, submission: Submission) {
         let now = self.clock.now();
         self.scheduler.enqueue(Row::new(submission, &self.tokenizer, self.facts.context_tokens, now));
-        self.has_row_set_changed = true;
+        self.has_news = true;
     }
 
     /// Marks a request to end at the next boundary. Unknown ids are ignored: they may just have ended.
@@ -99,6 +99,7 @@ impl<B: Backend> Engine<B> {
     /// Sets the mode of the gate from the next step on.
     pub fn set_gate_mode(&mut self, mode: GateMode) {
         self.gate_mode = mode;
+        self.has_news = true;
     }
 
     /// Whether there is nothing to do until a request arrives.
@@ -125,7 +126,7 @@ impl<B: Backend> Engine<B> {
         self.clear_backend()?;
         self.drop_cancelled()?;
         let now = self.clock.now();
-        self.has_row_set_changed |= self.scheduler.admit(self.batch.len(), self.facts.max_rows, now);
+        self.has_news |= self.scheduler.admit(self.batch.len(), self.facts.max_rows, now);
         self.join_ready();
         match self.scheduler.next_work(self.batch.len(), now) {
             Work::Prefill { id, tokens } => self.prefill(id, tokens),
@@ -159,7 +160,7 @@ impl<B: Backend> Engine<B> {
     }
 
     fn end(&mut self, row: Row, ending: Ending) {
-        self.has_row_set_changed = true;
+        self.has_news = true;
         row.end(ending);
     }
 
@@ -169,7 +170,7 @@ impl<B: Backend> Engine<B> {
                 Ok(()) => self.batch.join(row),
                 Err(error) => self.fail_prefill(row, error),
             }
-            self.has_row_set_changed = true;
+            self.has_news = true;
         }
     }
 
@@ -277,9 +278,9 @@ impl<B: Backend> Engine<B> {
         self.scheduler.take_all().into_iter().for_each(|row| row.end(Ending::Failed(error.clone())));
     }
 
-    /// Whether rows came, went or moved on since the last call.
-    pub(crate) fn take_row_set_change(&mut self) -> bool {
-        std::mem::take(&mut self.has_row_set_changed)
+    /// Whether rows came, went or moved on, or the mode changed, since the last call.
+    pub(crate) fn take_news(&mut self) -> bool {
+        std::mem::take(&mut self.has_news)
     }
 
     /// The engine as it is now.

@@ -181,13 +181,7 @@ impl Row {
 
     /// Takes the row's part of a step, whatever goes wrong in it. Returns how the row ends, if it does.
     pub(crate) fn take(&mut self, sampled: Sampled, now: Instant) -> Option<Ending> {
-        match catch_unwind(AssertUnwindSafe(|| self.take_token(sampled, now))) {
-            Ok(Ok(finished)) => finished.map(Ending::Finished),
-            Ok(Err(error)) => Some(Ending::Failed(error)),
-            Err(panic) => {
-                Some(Ending::Failed(EngineError::RowPanicked { message: panic_message(panic.as_ref()) }))
-            }
-        }
+        contain(|| self.take_token(sampled, now))
     }
 
     fn take_token(&mut self, sampled: Sampled, now: Instant) -> Result<Option<FinishReason>, EngineError> {
@@ -266,5 +260,28 @@ impl Row {
             "row {}: the latest token is not in KV",
             self.id
         );
+    }
+}
+
+/// Keeps a row's failure, panics included, in the row.
+fn contain(work: impl FnOnce() -> Result<Option<FinishReason>, EngineError>) -> Option<Ending> {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(Ok(finished)) => finished.map(Ending::Finished),
+        Ok(Err(error)) => Some(Ending::Failed(error)),
+        Err(panic) => {
+            Some(Ending::Failed(EngineError::RowPanicked { message: panic_message(panic.as_ref()) }))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_in_a_rows_work_is_that_rows_error() {
+        let ending = contain(|| panic!("detokeniser"));
+        let Some(Ending::Failed(EngineError::RowPanicked { message })) = ending else { panic!("{ending:?}") };
+        assert_eq!(message, "detokeniser");
     }
 }

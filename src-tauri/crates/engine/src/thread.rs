@@ -13,7 +13,7 @@ use tokio::sync::watch;
 
 use crate::{
     BackendError, EngineError, RequestId,
-    backend::Backend,
+    backend::{Backend, BackendFacts},
     clock::SystemClock,
     engine::Engine,
     error::panic_message,
@@ -124,20 +124,13 @@ impl EngineHandle {
     /// afterwards; [`EngineError::EmptyPrompt`], [`EngineError::PromptTooLong`], [`EngineError::UnknownToken`] or
     /// [`EngineError::QueueFull`].
     pub fn submit(&self, request: NewRequest) -> Result<(RequestId, EventReceiver), EngineError> {
-        let (submission, receiver) = {
-            let snapshot = self.status.borrow();
-            let facts = match (&snapshot.phase, &snapshot.facts) {
-                (EnginePhase::Ready, Some(facts)) => facts,
-                (EnginePhase::Failed(error), _) => return Err(error.clone()),
-                (EnginePhase::Stopped, _) => return Err(EngineError::Stopped),
-                (EnginePhase::Loading | EnginePhase::Ready, _) => return Err(EngineError::NotReady),
-            };
-            check(request, facts, &self.queue)?
-        };
+        let (submission, receiver) = check(request, &self.ready_facts()?, &self.queue)?;
         let id = submission.id;
-        let sent = self.commands.send(Command::Submit(Box::new(submission)));
-        sent.map_err(|_| EngineError::Stopped)?;
-        Ok((id, receiver))
+        match self.commands.send(Command::Submit(Box::new(submission))) {
+            Ok(()) => Ok((id, receiver)),
+            // The thread publishes why it ends before it stops listening.
+            Err(_) => Err(self.ready_facts().err().unwrap_or(EngineError::Stopped)),
+        }
     }
 
     /// Ends a request at the next boundary. Does nothing if it has ended.
@@ -154,6 +147,16 @@ impl EngineHandle {
     /// gate's mode, or of the set of rows.
     pub fn status(&self) -> watch::Receiver<Arc<EngineSnapshot>> {
         self.status.clone()
+    }
+
+    fn ready_facts(&self) -> Result<BackendFacts, EngineError> {
+        let snapshot = self.status.borrow();
+        match (&snapshot.phase, &snapshot.facts) {
+            (EnginePhase::Ready, Some(facts)) => Ok(facts.clone()),
+            (EnginePhase::Failed(error), _) => Err(error.clone()),
+            (EnginePhase::Stopped, _) => Err(EngineError::Stopped),
+            (EnginePhase::Loading | EnginePhase::Ready, _) => Err(EngineError::NotReady),
+        }
     }
 
     fn send(&self, command: Command) {
@@ -213,6 +216,10 @@ fn run<B: Backend>(
         EngineError::Stopped => EnginePhase::Stopped,
         error => EnginePhase::Failed(error.clone()),
     });
+    while let Ok(command) = inbox.try_recv() {
+        // What was asked for in the meantime ends like the rest.
+        let _ = obey(&mut engine, command);
+    }
     engine.fail_all(&error);
 }
 
@@ -240,7 +247,7 @@ fn serve<B: Backend>(
             }
         }
         engine.step()?;
-        if engine.take_row_set_change() || publisher.is_due() {
+        if engine.take_news() || publisher.is_due() {
             publisher.publish(engine.snapshot(EnginePhase::Ready));
         }
     }

@@ -3,6 +3,10 @@
 //! While rows decode, a prefill chunk is cut to about 60 ms, and as many decode steps follow it as keep the mean ITL
 //! within half as much again: with a chunk of P and steps of D, `N = ceil(P / (0.5 * D))` steps give a mean gap of
 //! `D + P/N <= 1.5 * D`. While nothing decodes, chunks are as large as the backend takes.
+//!
+//! The shortest prompt goes first, but one that has waited half a second goes before it and after a single decode
+//! step. So a prompt waits at most that half second and, with n prompts overdue at once, n chunks and n steps: where
+//! many long prompts meet, reading them wins over the mean ITL.
 
 use std::time::{Duration, Instant};
 

@@ -21,6 +21,9 @@ pub struct FakeRow {
     pub prompt_tokens: usize,
 }
 
+/// Raw logits, `[272]`, for the token that follows a row's tokens.
+pub type LogitsOf = dyn Fn(&FakeRow) -> Vec<f32> + Send + Sync;
+
 /// What the rows say.
 #[derive(Clone)]
 pub enum Answer {
@@ -31,8 +34,8 @@ pub enum Answer {
     },
     /// These bytes, then the end of the turn, whatever the prompt.
     Spoken(Arc<[u8]>),
-    /// Whatever the function returns: `[272]` raw logits.
-    Custom(Arc<dyn Fn(&FakeRow) -> Vec<f32> + Send + Sync>),
+    /// Whatever the function returns.
+    Custom(Arc<LogitsOf>),
 }
 
 impl Answer {

@@ -3,13 +3,16 @@
 use std::{sync::Arc, sync::OnceLock};
 
 use engine::{
-    EngineConfig, EngineEvent, EventReceiver, FinishReason, NewRequest, RequestId, RequestSummary,
+    EngineConfig, EngineError, EngineEvent, EnginePhase, EventReceiver, FinishReason, NewRequest, RequestId,
+    RequestSummary, StepStats,
+    backend::RowSampling,
     clock::Clock,
     engine::Engine,
     params::{SamplingParams, ValidParams},
-    testing::{FakeBackend, FakeClock, Script, byte_tokenizer},
+    sampling::reference,
+    testing::{END_OF_TURN, FakeBackend, FakeClock, FakeRow, Script, VOCAB_TOKENS, byte_tokenizer},
 };
-use text::Tokenizer;
+use text::{TokenId, Tokenizer};
 
 pub fn tokenizer() -> Tokenizer {
     static TOKENIZER: OnceLock<Tokenizer> = OnceLock::new();
@@ -49,6 +52,16 @@ impl Bench {
         Answer { id, receiver, text: String::new(), events: Vec::new() }
     }
 
+    pub fn stats(&self) -> StepStats {
+        self.engine.snapshot(EnginePhase::Ready).steps
+    }
+
+    pub fn steps(&mut self, count: usize) {
+        for _ in 0..count {
+            self.engine.step().unwrap();
+        }
+    }
+
     /// Steps until nothing is left to do.
     pub fn run(&mut self) {
         while !self.engine.is_idle() {
@@ -59,6 +72,31 @@ impl Bench {
 
 pub fn request(prompt: &str, params: ValidParams, clock: &FakeClock) -> NewRequest {
     NewRequest { prompt: prompt.bytes().map(u32::from).collect(), params, arrived_at: clock.now() }
+}
+
+/// What a request must say, computed token by token without an engine, a batch or a KV cache.
+pub fn expected_text(script: &Script, prompt: &str, params: &SamplingParams) -> String {
+    let prompt: Vec<TokenId> = prompt.bytes().map(TokenId::from).collect();
+    let valid = params.clone().validate().unwrap();
+    let mut row = FakeRow { prompt_tokens: prompt.len(), tokens: prompt };
+    let mut text = String::new();
+    for _ in 0..params.max_tokens {
+        let sampling = RowSampling::new(&valid, params.seed.unwrap(), row.tokens.len() as u32);
+        let token = reference::sample(&script.logits(&row), VOCAB_TOKENS, &sampling).unwrap();
+        if token == END_OF_TURN {
+            break;
+        }
+        row.tokens.push(token);
+        text.push(char::from(token as u8));
+        if let Some(stop) = params.stop.iter().find(|stop| text.ends_with(*stop)) {
+            text.truncate(text.len() - stop.len());
+            break;
+        }
+        if row.tokens.len() == script.context_tokens as usize {
+            break;
+        }
+    }
+    text
 }
 
 /// One request and everything it was told.
@@ -87,5 +125,21 @@ impl Answer {
             Some(EngineEvent::Finished { reason, summary }) => (*reason, summary.clone()),
             other => panic!("request {} has not finished: {other:?}", self.id),
         }
+    }
+}
+
+impl Answer {
+    /// The error; panics unless the request has failed.
+    pub fn failed(&mut self) -> EngineError {
+        self.read();
+        match self.events.last() {
+            Some(EngineEvent::Failed { error, .. }) => error.clone(),
+            other => panic!("request {} has not failed: {other:?}", self.id),
+        }
+    }
+
+    /// Terminal events so far.
+    pub fn endings(&mut self) -> usize {
+        self.read().events.iter().filter(|event| event.is_terminal()).count()
     }
 }
