@@ -1,0 +1,12 @@
+import { defineConfig } from 'vitest/config';
+
+export default defineConfig({
+	test: {
+		include: ['e2e/*.e2e.ts'],
+		globalSetup: ['e2e/previewServer.ts'],
+		testTimeout: 40_000,
+		hookTimeout: 40_000,
+		// One browser, one test at a time: the machine has two cores and the tests measure nothing.
+		fileParallelism: false,
+	},
+});
