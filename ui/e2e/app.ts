@@ -31,6 +31,8 @@ export async function openApp(scenario: string, options: BrowserContextOptions =
 	page.on('console', (message) => {
 		if (message.type() === 'error') problems.push(message.text());
 	});
+	// The app's window does this too (freezePrototype in tauri.conf.json).
+	await page.addInitScript(() => void Object.freeze(Object.prototype));
 	await page.goto(`${inject('baseUrl')}/?scenario=${scenario}`);
 	return page;
 }

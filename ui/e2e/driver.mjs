@@ -1,0 +1,244 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Builder, By, Capabilities, Key } from 'selenium-webdriver';
+
+/** Value of an environment variable that `cargo xtask` sets. */
+export function required(name) {
+	const value = process.env[name];
+	if (!value) throw new Error(`${name} is not set; run this through cargo xtask`);
+	return value;
+}
+
+const byTestId = (name) => By.css(`[data-testid="${name}"]`);
+
+/** The real app, driven as a person drives it: clicks, keys, and what stands on the screen. */
+export class App {
+	#session;
+
+	constructor(session) {
+		this.#session = session;
+	}
+
+	static async launch() {
+		const capabilities = new Capabilities({
+			browserName: 'wry',
+			'tauri:options': { application: required('BRAID_APP') },
+		});
+		const session = await new Builder()
+			.usingServer(required('WEBDRIVER_URL'))
+			.withCapabilities(capabilities)
+			.build();
+		return new App(session);
+	}
+
+	async quit() {
+		await this.#session.quit();
+	}
+
+	run(script, ...args) {
+		return this.#session.executeScript(script, ...args);
+	}
+
+	runAsync(script, ...args) {
+		return this.#session.executeAsyncScript(script, ...args);
+	}
+
+	all(name) {
+		return this.#session.findElements(byTestId(name));
+	}
+
+	async count(name) {
+		return (await this.all(name)).length;
+	}
+
+	/** Waits until `probe` returns something true, and returns it. */
+	async until(what, probe, limitMs = 30_000) {
+		const end = Date.now() + limitMs;
+		let last;
+		for (;;) {
+			try {
+				const value = await probe();
+				if (value) return value;
+				last = undefined;
+			} catch (thrown) {
+				last = thrown;
+			}
+			if (Date.now() > end) {
+				await this.picture('stuck').catch(() => {});
+				throw new Error(`waited ${limitMs / 1000} s for: ${what}`, { cause: last });
+			}
+			await new Promise((resolve) => setTimeout(resolve, 60));
+		}
+	}
+
+	one(name, limitMs) {
+		return this.until(`[${name}] on screen`, async () => (await this.all(name))[0], limitMs);
+	}
+
+	async click(name) {
+		await (await this.one(name)).click();
+	}
+
+	/** Waits for the window to be drawn and for the model to be loaded. */
+	async ready(limitMs = 180_000) {
+		await this.one('composer', 30_000);
+		await this.until(
+			'the model to be loaded',
+			async () => {
+				const failed = (await this.all('engine-failed'))[0];
+				if (failed) throw new Error(`the engine failed: ${await failed.getText()}`);
+				return (await this.count('engine-loading')) === 0;
+			},
+			limitMs,
+		);
+	}
+
+	async showTab(index) {
+		await (await this.all('tab'))[index].click();
+		await this.until(`tab ${index + 1} to be shown`, () =>
+			this.run(
+				`const tab = document.querySelectorAll('[data-testid="tab"]')[arguments[0]];
+				return tab?.getAttribute('aria-selected') === 'true'
+					&& document.querySelector('[data-testid="composer"]') !== null;`,
+				index,
+			),
+		);
+	}
+
+	/** Opens tabs until there are `count`, all blank. Expects a first start: one blank tab is there. */
+	async openBlankTabs(count) {
+		await this.one('empty-chat');
+		for (let have = await this.count('tab'); have < count; have += 1) {
+			await this.click('new-tab');
+			await this.until('the new tab', async () => (await this.count('tab')) > have);
+			await this.one('empty-chat');
+		}
+	}
+
+	async type(text) {
+		await (await this.one('composer')).sendKeys(text);
+	}
+
+	async pressEnter() {
+		await (await this.one('composer')).sendKeys(Key.ENTER);
+	}
+
+	async openOverlay() {
+		if ((await this.count('performance-overlay')) === 0) await this.click('toggle-overlay');
+		await this.one('performance-overlay');
+	}
+
+	/** Writes into a field of the shown tab's settings. */
+	async setSetting(field, value) {
+		if ((await this.count('tab-settings')) === 0) await this.click('open-tab-settings');
+		const input = await this.one(`setting-${field}`);
+		await input.sendKeys(Key.chord(Key.CONTROL, 'a'), value);
+	}
+
+	async closeSettings() {
+		if ((await this.count('tab-settings')) > 0) await this.click('open-tab-settings');
+	}
+
+	/**
+	 * Records what the overlay shows, every time it changes, until the window closes.
+	 *
+	 * Inside the page: an answer of eight tokens is over before WebDriver could ask a second time.
+	 */
+	async recordOverlay() {
+		await this.run(`
+			const read = () => {
+				const overlay = document.querySelector('[data-testid="performance-overlay"]');
+				if (!overlay) return;
+				const number = (element, name) => {
+					const value = element.dataset[name];
+					return value === undefined || value === '' ? null : Number(value);
+				};
+				const lanes = [...overlay.querySelectorAll('[data-testid="lane"]')].map((lane) => ({
+					conversationId: lane.dataset.conversationId,
+					phase: lane.dataset.phase,
+					path: lane.dataset.path ?? null,
+					reasons: (lane.dataset.reasons ?? '').split(',').filter(Boolean),
+					tokS: number(lane, 'tokS'),
+				}));
+				window.braidSamples.push({
+					batchRows: number(overlay, 'batchRows'),
+					totalTokS: number(overlay, 'totalTokS'),
+					evals: number(overlay, 'evalsPerStep'),
+					waits: number(overlay, 'waitsPerStep'),
+					hostReads: number(overlay, 'hostReadsPerStep'),
+					largestBatch: number(overlay.querySelector('[data-testid="heartbeat"]') ?? overlay, 'largestBatch'),
+					lanes,
+				});
+			};
+			window.braidSamples = [];
+			new MutationObserver(read).observe(document.body, { subtree: true, attributes: true, attributeFilter: ['data-decode-steps', 'data-batch-rows'] });
+			read();
+		`);
+	}
+
+	samples() {
+		return this.run('return window.braidSamples;');
+	}
+
+	/** Phase and path of every tab, from the strip. */
+	tabs() {
+		return this.run(`
+			return [...document.querySelectorAll('[data-testid="tab"]')].map((tab) => ({
+				conversationId: tab.dataset.conversationId,
+				title: tab.querySelector('.title')?.textContent ?? '',
+				phase: tab.dataset.phase,
+				path: tab.dataset.path ?? null,
+			}));
+		`);
+	}
+
+	async untilAllIdle(limitMs) {
+		const running = ['queued', 'prefilling', 'decoding'];
+		await this.until(
+			'every answer to end',
+			async () => (await this.tabs()).every(({ phase }) => !running.includes(phase)),
+			limitMs,
+		);
+	}
+
+	/** The last answer of the shown tab, with its receipt if it has ended. */
+	lastAnswer() {
+		return this.run(`
+			const answers = document.querySelectorAll('[data-testid="message"][data-role="assistant"]');
+			const answer = answers[answers.length - 1];
+			if (!answer) return null;
+			const receipt = answer.querySelector('[data-testid="receipt"]');
+			const number = (name) => {
+				const value = receipt?.dataset[name];
+				return value === undefined || value === '' ? null : Number(value);
+			};
+			return {
+				state: answer.dataset.state,
+				text: (answer.querySelector('[data-testid="answer-text"]')?.innerText ?? '').trim(),
+				problem: answer.querySelector('[data-testid="answer-failure"]')?.innerText ?? null,
+				tokS: number('tokS'),
+				ttftMs: number('ttftMs'),
+				answerTokens: number('answerTokens'),
+				fusedSteps: number('fusedSteps'),
+				perRowSteps: number('perRowSteps'),
+				meanBatchRows: number('meanBatchRows'),
+			};
+		`);
+	}
+
+	/** Saves a picture of the window below `BRAID_OUT_DIR`. */
+	async picture(name) {
+		const folder = required('BRAID_OUT_DIR');
+		mkdirSync(folder, { recursive: true });
+		const path = join(folder, `${name}.png`);
+		writeFileSync(path, await this.#session.takeScreenshot(), 'base64');
+		return path;
+	}
+}
+
+/** The samples in which the most tabs were generating at once. */
+export function fullest(samples) {
+	const decoding = (sample) => sample.lanes.filter((lane) => lane.phase === 'decoding' && lane.path).length;
+	const most = Math.max(0, ...samples.map(decoding));
+	return samples.filter((sample) => most > 0 && decoding(sample) === most);
+}
