@@ -129,15 +129,16 @@ impl AddedTokens {
     pub(crate) fn pieces(&self, text: &str, literals: &[Literal], cut: Cut) -> Pieces {
         let mut cuts: Vec<(Option<TokenId>, Range<usize>)> = Vec::new();
         let mut from = 0;
-        for end in literals.iter().map(|literal| literal.start).chain([text.len()]) {
-            self.find_between(text, from..end, &mut cuts);
-            from = literals.iter().find(|literal| literal.start == end).map_or(end, |literal| literal.end);
-            if cut == Cut::InsideLiterals && end < from {
-                let second = end + text[end..].chars().next().map_or(0, char::len_utf8);
-                cuts.push((None, end..second));
-                cuts.push((None, second..from));
+        for literal in literals {
+            self.find_between(text, from..literal.start, &mut cuts);
+            if cut == Cut::InsideLiterals {
+                let first = text[literal.clone()].chars().next().map_or(0, char::len_utf8);
+                cuts.push((None, literal.start..literal.start + first));
+                cuts.push((None, literal.start + first..literal.end));
             }
+            from = literal.end;
         }
+        self.find_between(text, from..text.len(), &mut cuts);
         let control_tokens = cuts.iter().filter(|(id, _)| id.is_some_and(|id| self.is_control(id))).count();
         let mut pieces = PreTokenizedString::from(text);
         pieces

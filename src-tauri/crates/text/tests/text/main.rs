@@ -1,0 +1,9 @@
+//! text from the outside: tokens, templates and streams of small made-up vocabularies.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap in a test is a failed test")]
+
+mod prompts;
+mod streaming;
+mod templates;
+mod tokenizer;
+mod vocabulary;
