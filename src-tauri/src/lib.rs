@@ -32,7 +32,7 @@ use tauri::{App, Manager, RunEvent};
 pub use language::language_to_set;
 
 use crate::{
-    local_engine::{LocalEngine, spawn_on_mlx},
+    local_engine::{LocalEngine, MlxSource},
     logging::LogWriter,
     places::Places,
     requests::StopCause,
@@ -72,7 +72,7 @@ fn compose(app: &mut App) -> Result<(), tauri::Error> {
     let places = Places::find(app.path())?;
     app.manage(logging::start(&places.logs));
     tracing::info!(version = env!("CARGO_PKG_VERSION"), data = %places.data.display(), "Braid starts");
-    let engine = Arc::new(LocalEngine::new(places.models, spawn_on_mlx(), engine::GateMode::default()));
+    let engine = Arc::new(LocalEngine::new(MlxSource(places.models)));
     let state = AppState::new(places.database, engine);
     app.manage(state.clone());
     tauri::async_runtime::spawn(async move {

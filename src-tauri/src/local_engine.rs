@@ -20,18 +20,38 @@ const MAX_ROWS: usize = 8;
 /// How long a thread that was asked to end may take; after that it is left behind and its answers are given up.
 pub const SHUTDOWN_LIMIT: Duration = Duration::from_secs(2);
 
-/// Starts an engine for a model: the real one, or a scripted one in tests.
-pub type Spawn =
-    Arc<dyn Fn(EngineConfig, &ModelFolder) -> io::Result<(EngineThread, EngineHandle)> + Send + Sync>;
+/// Where an engine comes from: models on disk run on MLX, or a scripted one in tests.
+pub trait EngineSource: Send + Sync {
+    /// Finds the model to run and reads its tokenizer.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn open_model(&self) -> Result<(ModelFolder, Tokenizer), AppError>;
 
-/// Runs models on MLX.
-pub fn spawn_on_mlx() -> Spawn {
-    Arc::new(|config, model| {
+    /// Starts the thread that loads and runs the model.
+    ///
+    /// # Errors
+    /// The system's, if it gives no thread.
+    fn spawn(&self, config: EngineConfig, model: &ModelFolder) -> io::Result<(EngineThread, EngineHandle)>;
+}
+
+/// Runs the first usable model of these places on MLX.
+pub struct MlxSource(pub ModelPlaces);
+
+impl EngineSource for MlxSource {
+    fn open_model(&self) -> Result<(ModelFolder, Tokenizer), AppError> {
+        let model = self.0.first_usable()?;
+        let tokenizer = Tokenizer::from_dir(&model.path)
+            .map_err(|source| AppError::Tokenizer { path: model.path.clone(), source: Arc::new(source) })?;
+        Ok((model, tokenizer))
+    }
+
+    fn spawn(&self, config: EngineConfig, model: &ModelFolder) -> io::Result<(EngineThread, EngineHandle)> {
         let folder = model.path.clone();
         let tokenizer_tokens = u32::try_from(config.tokenizer.vocab_tokens()).unwrap_or(u32::MAX);
         let options = LoadOptions { max_rows: MAX_ROWS, tokenizer_tokens };
         EngineThread::spawn(config, move || MlxBackend::load(&folder, options).map_err(Into::into))
-    })
+    }
 }
 
 /// The engine as the rest of the app finds it.
@@ -84,8 +104,7 @@ impl RunningEngine {
 
 /// Owns the engine's thread and tells everybody how to reach it.
 pub struct LocalEngine {
-    spawn: Spawn,
-    places: ModelPlaces,
+    source: Box<dyn EngineSource>,
     link: watch::Sender<EngineLink>,
     owned: Mutex<Option<OwnedThread>>,
     // One start at a time; the guarded value is the mode to start in.
@@ -99,10 +118,9 @@ struct OwnedThread {
 
 impl LocalEngine {
     /// An engine that is not started yet.
-    pub fn new(places: ModelPlaces, spawn: Spawn, gate_mode: GateMode) -> Self {
+    pub fn new(source: impl EngineSource + 'static) -> Self {
         let (link, _) = watch::channel(EngineLink::Starting);
-        let gate_mode = tokio::sync::Mutex::new(gate_mode);
-        Self { spawn, places, link, owned: Mutex::new(None), gate_mode }
+        Self { source: Box::new(source), link, owned: Mutex::default(), gate_mode: Default::default() }
     }
 
     /// How the engine can be reached, now and after each change.
@@ -131,12 +149,10 @@ impl LocalEngine {
     }
 
     fn start(&self, gate_mode: GateMode) -> Result<RunningEngine, AppError> {
-        let model = self.places.first_usable()?;
-        let tokenizer = Tokenizer::from_dir(&model.path)
-            .map_err(|source| AppError::Tokenizer { path: model.path.clone(), source: Arc::new(source) })?;
+        let (model, tokenizer) = self.source.open_model()?;
         let config = EngineConfig { gate_mode, ..EngineConfig::new(tokenizer.clone()) };
         let (thread, handle) =
-            (self.spawn)(config, &model).map_err(|error| AppError::EngineThread(Arc::new(error)))?;
+            self.source.spawn(config, &model).map_err(|error| AppError::EngineThread(Arc::new(error)))?;
         tracing::info!(model = %model.path.display(), "engine started");
         let (abandon, abandoned) = watch::channel(false);
         *self.owned() = Some(OwnedThread { thread, abandon });

@@ -1,0 +1,6 @@
+//! The app's own plumbing over a scripted engine and a real database.
+
+mod answers;
+mod engine_life;
+mod support;
+mod tabs;

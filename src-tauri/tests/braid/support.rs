@@ -1,0 +1,184 @@
+//! An app without a window: scripted engine, temporary database, recorded frames.
+
+use std::{
+    io,
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use app::{
+    error::AppError,
+    generation,
+    local_engine::{EngineSource, LocalEngine},
+    state::AppState,
+    stream::{FrameSink, SinkClosed},
+};
+use engine::{
+    EngineConfig, EngineHandle, EngineThread,
+    testing::{FakeBackend, Script, byte_tokenizer},
+};
+use model_hub::ModelFolder;
+use protocol::{StartGeneration, StartedGeneration, StreamEvent, StreamEventBody};
+use tempfile::TempDir;
+use text::Tokenizer;
+use tokio::sync::watch;
+
+/// Longest wait for anything in a test.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What the scripted source does next; tests change it between starts.
+#[derive(Clone)]
+pub struct Plan {
+    pub script: Script,
+    /// Loading waits until this is true.
+    pub may_load: Arc<AtomicBool>,
+    pub has_model: bool,
+}
+
+impl Plan {
+    pub fn of(script: impl Into<Script>) -> Self {
+        Self { script: script.into(), may_load: Arc::new(AtomicBool::new(true)), has_model: true }
+    }
+}
+
+struct ScriptedSource(Arc<Mutex<Plan>>);
+
+impl EngineSource for ScriptedSource {
+    fn open_model(&self) -> Result<(ModelFolder, Tokenizer), AppError> {
+        if !self.0.lock().unwrap().has_model {
+            return Err(AppError::NoModel { looked_in: vec!["/nowhere".into()] });
+        }
+        let folder = ModelFolder {
+            id: "scripted".into(),
+            name: "Scripted".into(),
+            path: PathBuf::new(),
+            bytes: 0,
+            architecture: "scripted".into(),
+            quantisation: "none".into(),
+            context_tokens: None,
+            licence: None,
+        };
+        Ok((folder, byte_tokenizer().unwrap()))
+    }
+
+    fn spawn(&self, config: EngineConfig, _: &ModelFolder) -> io::Result<(EngineThread, EngineHandle)> {
+        let Plan { script, may_load, .. } = self.0.lock().unwrap().clone();
+        EngineThread::spawn(config, move || {
+            while !may_load.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Ok(FakeBackend::new(script))
+        })
+    }
+}
+
+/// An app whose database lives as long as this.
+pub struct TestApp {
+    pub state: AppState,
+    pub plan: Arc<Mutex<Plan>>,
+    pub folder: TempDir,
+}
+
+impl TestApp {
+    pub async fn start(plan: Plan) -> Self {
+        Self::start_in(tempfile::tempdir().unwrap(), plan).await
+    }
+
+    pub async fn start_in(folder: TempDir, plan: Plan) -> Self {
+        let plan = Arc::new(Mutex::new(plan));
+        let engine = Arc::new(LocalEngine::new(ScriptedSource(plan.clone())));
+        let state = AppState::new(folder.path().join("history.sqlite3"), engine);
+        state.history().await.unwrap();
+        state.engine.restart().await;
+        Self { state, plan, folder }
+    }
+
+    pub async fn new_conversation(&self) -> String {
+        app::commands::conversations::create(&self.state).await.unwrap().id
+    }
+
+    /// Sends a message; the request id is the conversation's with "r" before it.
+    pub async fn send(
+        &self,
+        conversation: &str,
+        text: &str,
+    ) -> Result<(StartedGeneration, Arc<Recorder>), AppError> {
+        let recorder = Arc::new(Recorder::default());
+        let request = StartGeneration {
+            request_id: format!("r{conversation}"),
+            conversation_id: conversation.into(),
+            text: text.into(),
+        };
+        let started = generation::start(&self.state, request, Instant::now(), Sink(recorder.clone())).await?;
+        Ok((started, recorder))
+    }
+
+    pub async fn messages(&self, conversation: &str) -> Vec<protocol::MessageView> {
+        app::commands::conversations::open(&self.state, conversation).await.unwrap().messages
+    }
+}
+
+/// Keeps every frame.
+#[derive(Default)]
+pub struct Recorder {
+    frames: Mutex<Vec<Vec<StreamEvent>>>,
+    arrivals: watch::Sender<usize>,
+    pub is_closed: AtomicBool,
+}
+
+struct Sink(Arc<Recorder>);
+
+impl FrameSink for Sink {
+    fn send(&self, frame: Vec<StreamEvent>) -> Result<(), SinkClosed> {
+        if self.0.is_closed.load(Ordering::Relaxed) {
+            return Err(SinkClosed);
+        }
+        self.0.frames.lock().unwrap_or_else(PoisonError::into_inner).push(frame);
+        self.0.arrivals.send_modify(|count| *count += 1);
+        Ok(())
+    }
+}
+
+impl Recorder {
+    pub fn events(&self) -> Vec<StreamEvent> {
+        self.frames.lock().unwrap().concat()
+    }
+
+    pub fn text(&self) -> String {
+        let deltas = self.events().into_iter().filter_map(|event| match event.body {
+            StreamEventBody::Text { delta, .. } => Some(delta),
+            _ => None,
+        });
+        deltas.collect()
+    }
+
+    /// Waits for an event that passes `test`.
+    pub async fn wait_for(&self, test: impl Fn(&StreamEventBody) -> bool) -> StreamEventBody {
+        let mut arrivals = self.arrivals.subscribe();
+        let found = async {
+            loop {
+                arrivals.borrow_and_update();
+                if let Some(event) = self.events().into_iter().find(|event| test(&event.body)) {
+                    return event.body;
+                }
+                arrivals.changed().await.unwrap();
+            }
+        };
+        tokio::time::timeout(PATIENCE, found).await.expect("the event comes")
+    }
+
+    pub async fn wait_for_end(&self) -> StreamEventBody {
+        self.wait_for(|body| {
+            matches!(body, StreamEventBody::Finished { .. } | StreamEventBody::Failed { .. })
+        })
+        .await
+    }
+
+    pub async fn wait_for_text(&self) {
+        self.wait_for(|body| matches!(body, StreamEventBody::Text { .. })).await;
+    }
+}
