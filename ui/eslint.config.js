@@ -81,7 +81,7 @@ export default ts.config(
 		],
 	),
 	{
-		files: ['src/**/*.spec.ts', 'src/**/*.test.ts'],
+		files: ['src/**/*.spec.ts', 'src/**/*.test.ts', 'src/lib/testing/**'],
 		rules: { '@typescript-eslint/no-restricted-imports': 'off' },
 	},
 	{ files: ['e2e/**'], rules: { 'no-console': 'off' } },

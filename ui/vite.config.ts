@@ -39,5 +39,7 @@ export default defineConfig(({ mode }) => ({
 		environment: 'jsdom',
 		include: ['src/**/*.spec.ts', 'src/**/*.svelte.test.ts'],
 		restoreMocks: true,
+		// Two cores may be building Rust meanwhile.
+		testTimeout: 40_000,
 	},
 }));

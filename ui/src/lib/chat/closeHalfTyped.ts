@@ -46,7 +46,8 @@ function startOfLastBlock(text: string): number {
 	let isFirstOfTable = false;
 	for (const line of lines) {
 		const isTable = line.trimStart().startsWith('|');
-		if (line.trim() === '') start = at + line.length + 1;
+		const isLast = at + line.length >= text.length;
+		if (line.trim() === '' && !isLast) start = at + line.length + 1;
 		else if (/^\s*(?:#{1,6}\s|[-*+]\s|\d{1,9}[.)]\s|>|`{3}|~{3})/.test(line)) start = at;
 		else if (isTable && !isFirstOfTable) start = at;
 		isFirstOfTable = isTable;

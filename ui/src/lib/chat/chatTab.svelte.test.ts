@@ -1,0 +1,77 @@
+import { expect, it, vi } from 'vitest';
+import { CommandFailure, type Backend } from '../ipc/backend';
+import type { StreamEvent } from '../ipc/wire';
+import { answerMessage, receiptOf } from '../testing/samples';
+import { stubBackend } from '../testing/stubBackend';
+import { ChatTab } from './chatTab.svelte';
+
+async function openTab(backend: Backend): Promise<ChatTab> {
+	const { id } = await backend.createConversation();
+	const tab = new ChatTab(backend, id, () => {});
+	await tab.open();
+	return tab;
+}
+
+it('keeps the message in the composer when it cannot be sent', async () => {
+	const failure = new CommandFailure('diskFull', 'no space left');
+	const tab = await openTab(stubBackend({ startGeneration: () => Promise.reject(failure) }));
+	tab.draft.write('Hello?');
+	await tab.send();
+	expect(tab.draft.text).toBe('Hello?');
+	expect(tab.failure).toBe(failure);
+	expect(tab.isAnswering).toBe(false);
+	expect(tab.messages).toEqual([]);
+});
+
+it('applies events that arrive before the messages are known to be stored', async () => {
+	const backend = stubBackend({
+		startGeneration: async ({ requestId }, onEvents) => {
+			const events: StreamEvent[] = [
+				{ requestId, sequence: 0, body: { kind: 'text', delta: 'Early', answerTokens: 1 } },
+				{ requestId, sequence: 1, body: { kind: 'finished', reason: 'endOfTurn', receipt: receiptOf() } },
+			];
+			onEvents(events);
+			return {
+				userMessage: { ...answerMessage(), id: '1', role: 'user', text: 'Q' },
+				answer: answerMessage(),
+			};
+		},
+	});
+	const tab = await openTab(backend);
+	tab.draft.write('Q');
+	await tab.send();
+	await vi.waitFor(() => expect(tab.messages[1]?.text).toBe('Early'));
+	expect(tab.messages[1]?.state).toBe('complete');
+	expect(tab.draft.text).toBe('');
+	expect(tab.isAnswering).toBe(false);
+});
+
+it('reads the stored answer again when an event was lost', async () => {
+	const backend = stubBackend();
+	const openConversation = vi.spyOn(backend, 'openConversation');
+	const tab = await openTab(backend);
+	backend.startGeneration = async ({ requestId }, onEvents) => {
+		onEvents([
+			{ requestId, sequence: 0, body: { kind: 'text', delta: 'a', answerTokens: 1 } },
+			{ requestId, sequence: 2, body: { kind: 'finished', reason: 'endOfTurn', receipt: receiptOf() } },
+		]);
+		return { userMessage: { ...answerMessage(), id: '1', role: 'user', text: 'Q' }, answer: answerMessage() };
+	};
+	tab.draft.write('Q');
+	await tab.send();
+	await vi.waitFor(() => expect(openConversation).toHaveBeenCalledTimes(2));
+});
+
+it('says so when a conversation cannot be opened, and opens it on the second try', async () => {
+	const backend = stubBackend();
+	const { id } = await backend.createConversation();
+	const open = vi
+		.spyOn(backend, 'openConversation')
+		.mockRejectedValueOnce(new CommandFailure('historyFailed', 'locked'));
+	const tab = new ChatTab(backend, id, () => {});
+	await tab.open();
+	expect(tab.load.kind).toBe('failed');
+	await tab.open();
+	expect(tab.load.kind).toBe('ready');
+	expect(open).toHaveBeenCalledTimes(2);
+});
