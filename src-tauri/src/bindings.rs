@@ -8,6 +8,8 @@ use crate::commands::{chat, conversations, engine, settings, window};
 /// Every command of the app.
 pub fn builder() -> Builder<Wry> {
     Builder::new()
+        // What Rust writes is also what it is sent: one shape a type, with `null` and never a missing field.
+        .disable_serde_phases()
         .commands(collect_commands![
             window::start_app,
             conversations::list_conversations,

@@ -12,7 +12,7 @@ export const commands = {
 	 *  # Errors
 	 *  Why the history cannot be opened or read.
 	 */
-	startApp: () => typedError<AppStart_Serialize, CommandError>(__TAURI_INVOKE("start_app")),
+	startApp: () => typedError<AppStart, CommandError>(__TAURI_INVOKE("start_app")),
 	/**
 	 *  All conversations, latest first.
 	 * 
@@ -33,7 +33,7 @@ export const commands = {
 	 *  # Errors
 	 *  `ConversationNotFound`, the history's.
 	 */
-	openConversation: (conversationId: string) => typedError<ConversationView_Serialize, CommandError>(__TAURI_INVOKE("open_conversation", { conversationId })),
+	openConversation: (conversationId: string) => typedError<ConversationView, CommandError>(__TAURI_INVOKE("open_conversation", { conversationId })),
 	/**
 	 *  Changes a title.
 	 * 
@@ -68,21 +68,21 @@ export const commands = {
 	 *  # Errors
 	 *  `InvalidSetting` with field, limit and value; `ConversationNotFound`, the history's.
 	 */
-	writeConversationSettings: (conversationId: string, settings: SamplingSettings_Deserialize) => typedError<null, CommandError>(__TAURI_INVOKE("write_conversation_settings", { conversationId, settings })),
+	writeConversationSettings: (conversationId: string, settings: SamplingSettings) => typedError<null, CommandError>(__TAURI_INVOKE("write_conversation_settings", { conversationId, settings })),
 	/**
 	 *  Stores the app's settings and applies the gate's mode.
 	 * 
 	 *  # Errors
 	 *  `InvalidSetting` for the settings of new conversations; the history's.
 	 */
-	writeAppSettings: (settings: AppSettings_Deserialize) => typedError<null, CommandError>(__TAURI_INVOKE("write_app_settings", { settings })),
+	writeAppSettings: (settings: AppSettings) => typedError<null, CommandError>(__TAURI_INVOKE("write_app_settings", { settings })),
 	/**
 	 *  Stores a message and starts its answer; both are on disk when this returns. Frames may arrive before it does.
 	 * 
 	 *  # Errors
 	 *  See [`generation::start`].
 	 */
-	startGeneration: (request: StartGeneration, events: Channel<StreamEvent_Deserialize[]>) => typedError<StartedGeneration_Serialize, CommandError>(__TAURI_INVOKE("start_generation", { request, events })),
+	startGeneration: (request: StartGeneration, events: Channel<StreamEvent[]>) => typedError<StartedGeneration, CommandError>(__TAURI_INVOKE("start_generation", { request, events })),
 	/**
 	 *  Stops an answer in whatever phase it is; nothing happens if it has ended.
 	 * 
@@ -97,7 +97,7 @@ export const commands = {
 	 *  # Errors
 	 *  None.
 	 */
-	watchEngine: (updates: Channel<EngineStatus_Deserialize>) => typedError<null, CommandError>(__TAURI_INVOKE("watch_engine", { updates })),
+	watchEngine: (updates: Channel<EngineStatus>) => typedError<null, CommandError>(__TAURI_INVOKE("watch_engine", { updates })),
 	/**
 	 *  Stores the gate's mode and applies it from the next step on.
 	 * 
@@ -123,28 +123,7 @@ export const commands = {
 
 /* Types */
 /**  Stored whole; read at start. */
-export type AppSettings = AppSettings_Serialize | AppSettings_Deserialize;
-
-/**  Stored whole; read at start. */
-export type AppSettings_Deserialize = {
-	/**  Colour scheme. */
-	theme: Theme,
-	/**  Mode of the gate. */
-	gateMode: GateMode,
-	/**  Whether the performance overlay is shown. */
-	isOverlayOpen: boolean,
-	/**  Whether the sidebar is shown. */
-	isSidebarOpen: boolean,
-	/**  Conversations open in tabs, left to right. */
-	openTabs: string[],
-	/**  Conversation of the active tab. */
-	activeTab?: string | null,
-	/**  Settings that new conversations start with. */
-	newConversation: SamplingSettings_Deserialize,
-};
-
-/**  Stored whole; read at start. */
-export type AppSettings_Serialize = {
+export type AppSettings = {
 	/**  Colour scheme. */
 	theme: Theme,
 	/**  Mode of the gate. */
@@ -158,30 +137,15 @@ export type AppSettings_Serialize = {
 	/**  Conversation of the active tab. */
 	activeTab: string | null,
 	/**  Settings that new conversations start with. */
-	newConversation: SamplingSettings_Serialize,
+	newConversation: SamplingSettings,
 };
 
 /**  What the UI needs to draw its first frame. */
-export type AppStart = AppStart_Serialize | AppStart_Deserialize;
-
-/**  What the UI needs to draw its first frame. */
-export type AppStart_Deserialize = {
+export type AppStart = {
 	/**  Version of the app. */
 	version: string,
 	/**  Settings of the app; `open_tabs` names existing conversations only. */
-	settings: AppSettings_Deserialize,
-	/**  All conversations, latest first. */
-	conversations: ConversationSummary[],
-	/**  Answers found half-written at start, now marked interrupted. */
-	interruptedAnswers: number,
-};
-
-/**  What the UI needs to draw its first frame. */
-export type AppStart_Serialize = {
-	/**  Version of the app. */
-	version: string,
-	/**  Settings of the app; `open_tabs` names existing conversations only. */
-	settings: AppSettings_Serialize,
+	settings: AppSettings,
 	/**  All conversations, latest first. */
 	conversations: ConversationSummary[],
 	/**  Answers found half-written at start, now marked interrupted. */
@@ -222,32 +186,15 @@ export type ConversationSummary = {
 };
 
 /**  An opened conversation. */
-export type ConversationView = ConversationView_Serialize | ConversationView_Deserialize;
-
-/**  An opened conversation. */
-export type ConversationView_Deserialize = {
+export type ConversationView = {
 	/**  Its line in the sidebar. */
 	summary: ConversationSummary,
 	/**  Messages of the active path, oldest first. */
-	messages: MessageView_Deserialize[],
+	messages: MessageView[],
 	/**  Text that was typed and not sent. */
 	draft: string,
 	/**  Settings for the next answer. */
-	settings: SamplingSettings_Deserialize,
-	/**  Request that is filling the last message now, if any. */
-	activeRequestId?: string | null,
-};
-
-/**  An opened conversation. */
-export type ConversationView_Serialize = {
-	/**  Its line in the sidebar. */
-	summary: ConversationSummary,
-	/**  Messages of the active path, oldest first. */
-	messages: MessageView_Serialize[],
-	/**  Text that was typed and not sent. */
-	draft: string,
-	/**  Settings for the next answer. */
-	settings: SamplingSettings_Serialize,
+	settings: SamplingSettings,
 	/**  Request that is filling the last message now, if any. */
 	activeRequestId: string | null,
 };
@@ -266,26 +213,7 @@ code: ErrorCode;
 detail: string };
 
 /**  One snapshot, sent four times a second while anybody watches. */
-export type EngineStatus = EngineStatus_Serialize | EngineStatus_Deserialize;
-
-/**  One snapshot, sent four times a second while anybody watches. */
-export type EngineStatus_Deserialize = {
-	/**  State of the engine. */
-	phase: EnginePhase,
-	/**  Loaded model. */
-	model?: ModelSummary | null,
-	/**  Mode of the gate. */
-	gateMode: GateMode,
-	/**  Live requests in order of arrival. */
-	rows: RowStatus_Deserialize[],
-	/**  Measured steps. */
-	steps: StepStats,
-	/**  Bytes in use; `None` before a model is loaded. */
-	memory?: MemoryStats | null,
-};
-
-/**  One snapshot, sent four times a second while anybody watches. */
-export type EngineStatus_Serialize = {
+export type EngineStatus = {
 	/**  State of the engine. */
 	phase: EnginePhase,
 	/**  Loaded model. */
@@ -293,7 +221,7 @@ export type EngineStatus_Serialize = {
 	/**  Mode of the gate. */
 	gateMode: GateMode,
 	/**  Live requests in order of arrival. */
-	rows: RowStatus_Serialize[],
+	rows: RowStatus[],
 	/**  Measured steps. */
 	steps: StepStats,
 	/**  Bytes in use; `None` before a model is loaded. */
@@ -360,22 +288,7 @@ export type GateMode =
 "split";
 
 /**  Path and reasons of one row, as the engine ran the step. */
-export type GatePath = GatePath_Serialize | GatePath_Deserialize;
-
-/**  Path and reasons of one row, as the engine ran the step. */
-export type GatePath_Deserialize = {
-	/**  Path taken. */
-	path: SamplingPath,
-	/**  Reasons of the row itself and of the batch; empty on the fused path. */
-	reasons: PathReason[],
-	/**  Conversation whose row forced this one, when it was not its own doing. */
-	causedByConversationId?: string | null,
-	/**  Decode step of the engine since which this holds. */
-	sinceStep: number,
-};
-
-/**  Path and reasons of one row, as the engine ran the step. */
-export type GatePath_Serialize = {
+export type GatePath = {
 	/**  Path taken. */
 	path: SamplingPath,
 	/**  Reasons of the row itself and of the batch; empty on the fused path. */
@@ -387,43 +300,15 @@ export type GatePath_Serialize = {
 };
 
 /**  The whole file. */
-export type Licences = Licences_Serialize | Licences_Deserialize;
-
-/**  The whole file. */
-export type Licences_Deserialize = {
+export type Licences = {
 	/**  By kind, then name. */
-	components: LicensedComponent_Deserialize[],
-	/**  Distinct licence texts. */
-	texts: string[],
-};
-
-/**  The whole file. */
-export type Licences_Serialize = {
-	/**  By kind, then name. */
-	components: LicensedComponent_Serialize[],
+	components: LicensedComponent[],
 	/**  Distinct licence texts. */
 	texts: string[],
 };
 
 /**  One component. The file `licences.json` beside the UI lists them; `cargo xtask setup` makes it. */
-export type LicensedComponent = LicensedComponent_Serialize | LicensedComponent_Deserialize;
-
-/**  One component. The file `licences.json` beside the UI lists them; `cargo xtask setup` makes it. */
-export type LicensedComponent_Deserialize = {
-	/**  Name as published. */
-	name: string,
-	/**  Version in use. */
-	version: string,
-	/**  SPDX expression as published. */
-	license: string,
-	/**  What kind of thing it is. */
-	kind: ComponentKind,
-	/**  Index into the texts; `None` when the component ships none. */
-	textId?: number | null,
-};
-
-/**  One component. The file `licences.json` beside the UI lists them; `cargo xtask setup` makes it. */
-export type LicensedComponent_Serialize = {
+export type LicensedComponent = {
 	/**  Name as published. */
 	name: string,
 	/**  Version in use. */
@@ -462,30 +347,7 @@ export type MessageState =
 "failed";
 
 /**  One message on the active path of a conversation. */
-export type MessageView = MessageView_Serialize | MessageView_Deserialize;
-
-/**  One message on the active path of a conversation. */
-export type MessageView_Deserialize = {
-	/**  Row id in the database. */
-	id: string,
-	/**  Message that this one follows; `None` for the first. */
-	parentId?: string | null,
-	/**  Who wrote it. */
-	role: Role,
-	/**  Markdown as written. */
-	text: string,
-	/**  Where it is in its life. */
-	state: MessageState,
-	/**  Unix time of creation. */
-	createdAtMs: number,
-	/**  Why the answer ended; `None` for user messages and while streaming. */
-	finishReason?: FinishReason | null,
-	/**  What the engine measured; `None` for user messages and for answers without one. */
-	receipt?: Receipt_Deserialize | null,
-};
-
-/**  One message on the active path of a conversation. */
-export type MessageView_Serialize = {
+export type MessageView = {
 	/**  Row id in the database. */
 	id: string,
 	/**  Message that this one follows; `None` for the first. */
@@ -501,7 +363,7 @@ export type MessageView_Serialize = {
 	/**  Why the answer ended; `None` for user messages and while streaming. */
 	finishReason: FinishReason | null,
 	/**  What the engine measured; `None` for user messages and for answers without one. */
-	receipt: Receipt_Serialize | null,
+	receipt: Receipt | null,
 };
 
 /**  A model the app can load or has loaded. */
@@ -530,36 +392,7 @@ export type PathReason =
 "mixedSettings";
 
 /**  What the engine measured and used for one answer; stored with it. */
-export type Receipt = Receipt_Serialize | Receipt_Deserialize;
-
-/**  What the engine measured and used for one answer; stored with it. */
-export type Receipt_Deserialize = {
-	/**  Arrival of the command to the first token event sent. */
-	ttftMs?: number | null,
-	/**  Decode tokens per second: (tokens - 1) / (last token - first token). */
-	decodeTokS?: number | null,
-	/**  Median gap between consecutive tokens. */
-	itlMsP50?: number | null,
-	/**  95th percentile of the gap between consecutive tokens. */
-	itlMsP95?: number | null,
-	/**  Tokens of the prompt. */
-	promptTokens: number,
-	/**  Tokens of the answer. */
-	answerTokens: number,
-	/**  Decode steps that sampled this row in the fused graph. */
-	fusedSteps: number,
-	/**  Decode steps that sampled this row on the per-row path. */
-	perRowSteps: number,
-	/**  Mean rows in the batch over this row's decode steps. */
-	meanBatchRows: number,
-	/**  Mean log-probability of the chosen tokens, when logprobs were asked for. */
-	meanLogprob?: number | null,
-	/**  Settings that the engine used; `seed` is always present. */
-	settings: SamplingSettings_Deserialize,
-};
-
-/**  What the engine measured and used for one answer; stored with it. */
-export type Receipt_Serialize = {
+export type Receipt = {
 	/**  Arrival of the command to the first token event sent. */
 	ttftMs: number | null,
 	/**  Decode tokens per second: (tokens - 1) / (last token - first token). */
@@ -581,7 +414,7 @@ export type Receipt_Serialize = {
 	/**  Mean log-probability of the chosen tokens, when logprobs were asked for. */
 	meanLogprob: number | null,
 	/**  Settings that the engine used; `seed` is always present. */
-	settings: SamplingSettings_Serialize,
+	settings: SamplingSettings,
 };
 
 /**  Who wrote a message. */
@@ -601,10 +434,7 @@ export type RowPhase =
 "decoding";
 
 /**  One live request. */
-export type RowStatus = RowStatus_Serialize | RowStatus_Deserialize;
-
-/**  One live request. */
-export type RowStatus_Deserialize = {
+export type RowStatus = {
 	/**  The UI's request id. */
 	requestId: string,
 	/**  Conversation that it answers. */
@@ -624,39 +454,7 @@ export type RowStatus_Deserialize = {
 	/**  Context window of the row. */
 	contextTokens: number,
 	/**  Path of the latest decode step; `None` before the first. */
-	gate?: GatePath_Deserialize | null,
-	/**  Decode tokens per second over the last two seconds; `None` before the second token. */
-	decodeTokS?: number | null,
-	/**  Arrival to first token. */
-	ttftMs?: number | null,
-	/**  Median gap between tokens. */
-	itlMsP50?: number | null,
-	/**  95th percentile of the gap between tokens. */
-	itlMsP95?: number | null,
-};
-
-/**  One live request. */
-export type RowStatus_Serialize = {
-	/**  The UI's request id. */
-	requestId: string,
-	/**  Conversation that it answers. */
-	conversationId: string,
-	/**  Where it is in its life. */
-	phase: RowPhase,
-	/**  Requests ahead of it while queued. */
-	ahead: number,
-	/**  Prompt tokens in the KV cache. */
-	prefillDoneTokens: number,
-	/**  Prompt tokens in all. */
-	promptTokens: number,
-	/**  Tokens generated so far. */
-	answerTokens: number,
-	/**  Tokens in the row's KV cache: the figure of the context meter. */
-	kvCacheTokens: number,
-	/**  Context window of the row. */
-	contextTokens: number,
-	/**  Path of the latest decode step; `None` before the first. */
-	gate: GatePath_Serialize | null,
+	gate: GatePath | null,
 	/**  Decode tokens per second over the last two seconds; `None` before the second token. */
 	decodeTokS: number | null,
 	/**  Arrival to first token. */
@@ -679,40 +477,7 @@ export type SamplingPath =
  * 
  *  The app checks them against the engine's limits when an answer starts; an error names field, limit and value.
  */
-export type SamplingSettings = SamplingSettings_Serialize | SamplingSettings_Deserialize;
-
-/**
- *  Sampling settings of one conversation, as the user set them.
- * 
- *  The app checks them against the engine's limits when an answer starts; an error names field, limit and value.
- */
-export type SamplingSettings_Deserialize = {
-	/**  0 to 5; below 1e-5 the likeliest token is always taken. */
-	temperature: number,
-	/**  (0, 1]; 1 turns the filter off. The token that crosses the threshold is kept. */
-	topP: number,
-	/**  0 turns the filter off; 1 is greedy. */
-	topK: number,
-	/**  [0, 1); 0 turns the filter off. Relative to the likeliest token. */
-	minP: number,
-	/**  Decimal u64. `None` draws one per answer; the receipt says which. */
-	seed?: string | null,
-	/**  At least 1. */
-	maxTokens: number,
-	/**  Alternatives to record per token, 0 to 20; `None` records nothing. */
-	logprobs?: number | null,
-	/**  Sequences that end the answer; they are not part of it. At most 16, none empty. */
-	stop: string[],
-	/**  Instructions placed before the conversation; empty for none. */
-	systemPrompt: string,
-};
-
-/**
- *  Sampling settings of one conversation, as the user set them.
- * 
- *  The app checks them against the engine's limits when an answer starts; an error names field, limit and value.
- */
-export type SamplingSettings_Serialize = {
+export type SamplingSettings = {
 	/**  0 to 5; below 1e-5 the likeliest token is always taken. */
 	temperature: number,
 	/**  (0, 1]; 1 turns the filter off. The token that crosses the threshold is kept. */
@@ -744,22 +509,11 @@ export type StartGeneration = {
 };
 
 /**  Both messages of a turn, on disk before generation starts. */
-export type StartedGeneration = StartedGeneration_Serialize | StartedGeneration_Deserialize;
-
-/**  Both messages of a turn, on disk before generation starts. */
-export type StartedGeneration_Deserialize = {
+export type StartedGeneration = {
 	/**  Stored user message. */
-	userMessage: MessageView_Deserialize,
+	userMessage: MessageView,
 	/**  Stored, still empty answer that the stream fills. */
-	answer: MessageView_Deserialize,
-};
-
-/**  Both messages of a turn, on disk before generation starts. */
-export type StartedGeneration_Serialize = {
-	/**  Stored user message. */
-	userMessage: MessageView_Serialize,
-	/**  Stored, still empty answer that the stream fills. */
-	answer: MessageView_Serialize,
+	answer: MessageView,
 };
 
 /**  One decode step, for the heartbeat strip. */
@@ -807,13 +561,17 @@ export type StepStats = {
 };
 
 /**  One step in the life of an answer. Every event names its request and its place in the request's stream. */
-export type StreamEvent = StreamEvent_Serialize | StreamEvent_Deserialize;
+export type StreamEvent = {
+	/**  `StartGeneration::request_id`. */
+	requestId: string,
+	/**  Counts up from 0 without gaps within a request. */
+	sequence: number,
+	/**  What happened. */
+	body: StreamEventBody,
+};
 
 /**  What a [`StreamEvent`] says. */
-export type StreamEventBody = StreamEventBody_Serialize | StreamEventBody_Deserialize;
-
-/**  What a [`StreamEvent`] says. */
-export type StreamEventBody_Deserialize = 
+export type StreamEventBody = 
 /**  Waiting for a slot. */
 { kind: "queued"; 
 /**  Requests ahead of this one. */
@@ -833,13 +591,13 @@ answerTokens: number } |
 /**  The row's sampling path changed. */
 { kind: "path"; 
 /**  Path taken on the step that caused the event. */
-path: GatePath_Deserialize } | 
+path: GatePath } | 
 /**  The answer ended; the last event. */
 { kind: "finished"; 
 /**  Why. */
 reason: FinishReason; 
 /**  What was measured. */
-receipt: Receipt_Deserialize } | 
+receipt: Receipt } | 
 /**  The answer failed; the last event. Text received before stays. */
 { kind: "failed"; 
 /**  Looked up in the UI's wording table. */
@@ -847,64 +605,7 @@ code: ErrorCode;
 /**  Detail for the log and for "copy details"; never matched on. */
 detail: string; 
 /**  What was measured until then. */
-receipt: Receipt_Deserialize };
-
-/**  What a [`StreamEvent`] says. */
-export type StreamEventBody_Serialize = 
-/**  Waiting for a slot. */
-{ kind: "queued"; 
-/**  Requests ahead of this one. */
-ahead: number } | 
-/**  The prompt is being read. */
-{ kind: "prefilling"; 
-/**  Prompt tokens in the KV cache. */
-doneTokens: number; 
-/**  Prompt tokens in all. */
-totalTokens: number } | 
-/**  Text was added to the answer. */
-{ kind: "text"; 
-/**  Appended to what came before; never replaces. */
-delta: string; 
-/**  Tokens of the answer so far. */
-answerTokens: number } | 
-/**  The row's sampling path changed. */
-{ kind: "path"; 
-/**  Path taken on the step that caused the event. */
-path: GatePath_Serialize } | 
-/**  The answer ended; the last event. */
-{ kind: "finished"; 
-/**  Why. */
-reason: FinishReason; 
-/**  What was measured. */
-receipt: Receipt_Serialize } | 
-/**  The answer failed; the last event. Text received before stays. */
-{ kind: "failed"; 
-/**  Looked up in the UI's wording table. */
-code: ErrorCode; 
-/**  Detail for the log and for "copy details"; never matched on. */
-detail: string; 
-/**  What was measured until then. */
-receipt: Receipt_Serialize };
-
-/**  One step in the life of an answer. Every event names its request and its place in the request's stream. */
-export type StreamEvent_Deserialize = {
-	/**  `StartGeneration::request_id`. */
-	requestId: string,
-	/**  Counts up from 0 without gaps within a request. */
-	sequence: number,
-	/**  What happened. */
-	body: StreamEventBody_Deserialize,
-};
-
-/**  One step in the life of an answer. Every event names its request and its place in the request's stream. */
-export type StreamEvent_Serialize = {
-	/**  `StartGeneration::request_id`. */
-	requestId: string,
-	/**  Counts up from 0 without gaps within a request. */
-	sequence: number,
-	/**  What happened. */
-	body: StreamEventBody_Serialize,
-};
+receipt: Receipt };
 
 /**  Light, dark, or as the system says. */
 export type Theme = 
