@@ -40,6 +40,6 @@ export default defineConfig(({ mode }) => ({
 		include: ['src/**/*.spec.ts', 'src/**/*.svelte.test.ts'],
 		restoreMocks: true,
 		// Two cores may be building Rust meanwhile.
-		testTimeout: 40_000,
+		testTimeout: 90_000,
 	},
 }));
