@@ -77,7 +77,7 @@ fn strict_sends_all_rows_per_row_when_any_has_a_reason() {
 fn a_row_alone_is_fused_unless_it_needs_more() {
     let fused = RowPlan { path: SamplingPath::Fused, reasons: Vec::new(), caused_by: None };
     for mode in [GateMode::Strict, GateMode::Split] {
-        assert_eq!(plan(mode, &[facts(1, params())]).rows, [fused.clone()]);
+        assert_eq!(plan(mode, &[facts(1, params())]).rows, std::slice::from_ref(&fused));
         let wants = facts(1, SamplingParams { logprobs: Some(0), ..params() });
         assert_eq!(plan(mode, &[wants]).rows[0].reasons, [Reason::Logprobs(0)]);
         assert_eq!(plan(mode, &[]), GatePlan { rows: Vec::new(), expected_waits: 0 });

@@ -1,7 +1,15 @@
 //! The engine against the scripted backend.
+// The whole binary is tests; the lint exempts only functions marked so.
+#![allow(clippy::unwrap_used)]
 
+mod cancellation;
+mod failure;
+mod fairness;
 mod gate;
 mod join_leave;
 mod order;
 mod reference;
+mod stats;
 mod support;
+mod text;
+mod thread;

@@ -4,7 +4,7 @@ use std::{sync::Arc, sync::OnceLock};
 
 use engine::{
     EngineConfig, EngineError, EngineEvent, EnginePhase, EventReceiver, FinishReason, NewRequest, RequestId,
-    RequestSummary, StepStats,
+    RequestSummary, RowPath, StepStats,
     backend::RowSampling,
     clock::Clock,
     engine::Engine,
@@ -141,5 +141,37 @@ impl Answer {
     /// Terminal events so far.
     pub fn endings(&mut self) -> usize {
         self.read().events.iter().filter(|event| event.is_terminal()).count()
+    }
+}
+
+impl Answer {
+    pub fn paths(&mut self) -> Vec<RowPath> {
+        self.read();
+        let path = |event: &EngineEvent| match event {
+            EngineEvent::Path { path } => Some(path.clone()),
+            _ => None,
+        };
+        self.events.iter().filter_map(path).collect()
+    }
+}
+
+/// SplitMix64: the histories of these tests are the same on every machine.
+pub struct Rng(u64);
+
+impl Rng {
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((mixed ^ (mixed >> 31)) % end as u64) as usize
+    }
+
+    pub fn pick<T: Clone>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len())].clone()
     }
 }

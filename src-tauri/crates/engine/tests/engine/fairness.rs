@@ -1,0 +1,139 @@
+//! A long prompt neither freezes the others nor waits for ever.
+
+use crate::support::{Bench, expected_text, params};
+use engine::{
+    params::SamplingParams,
+    testing::{Answer, Call, LoggedCall, Script},
+};
+use std::time::{Duration, Instant};
+
+const MS: Duration = Duration::from_millis(1);
+
+fn script(prefill_us: u64, step: Duration) -> Script {
+    Script {
+        answer: Answer::Hashed { eos_one_in: 0 },
+        prefill_per_token: Duration::from_micros(prefill_us),
+        step,
+        max_rows: 8,
+        context_tokens: 65_536,
+        ..Script::default()
+    }
+}
+
+fn forwards(log: &[LoggedCall]) -> Vec<Instant> {
+    log.iter().filter(|logged| matches!(logged.call, Call::Forward(_))).map(|logged| logged.at).collect()
+}
+
+fn long() -> SamplingParams {
+    SamplingParams { max_tokens: 10_000, ..params() }
+}
+
+#[test]
+fn seven_rows_keep_talking_while_a_long_prompt_is_read() {
+    for (prefill_us, step) in [(500, 20 * MS), (1_900, 58 * MS), (100, 5 * MS)] {
+        let mut bench = Bench::new(script(prefill_us, step));
+        let talking: Vec<_> = (0..7).map(|i| bench.submit(&format!("{i}"), long())).collect();
+        bench.steps(20);
+        let log = bench.engine.backend().log();
+        let reading = bench.submit(&"x".repeat(20_000), params());
+        log.lock().unwrap().clear();
+        while !log.lock().unwrap().iter().any(|logged| logged.call == Call::Join(reading.id)) {
+            bench.steps(1);
+        }
+        let calls = log.lock().unwrap().clone();
+        let tokens = forwards(&calls);
+        let gaps: Vec<Duration> = tokens.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let mean = gaps.iter().sum::<Duration>() / gaps.len() as u32;
+        assert!(mean <= step.mul_f64(1.5) + MS, "mean ITL {mean:?} for steps of {step:?}");
+        // The rate is not known before the first chunk, which is the smallest there is.
+        let longest = gaps.iter().max().unwrap();
+        let smallest_chunk = Duration::from_micros(32 * prefill_us);
+        assert!(*longest <= step + smallest_chunk.max(60 * MS), "{longest:?}");
+        let chunks: Vec<_> =
+            calls.iter().filter(|logged| matches!(logged.call, Call::Prefill(..))).map(|c| c.at).collect();
+        let parked = chunks.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap();
+        assert!(parked <= 500 * MS + step + 60 * MS, "a chunk at least every half second: {parked:?}");
+        drop(talking);
+    }
+}
+
+#[test]
+fn a_prompt_alone_is_read_in_the_largest_chunks() {
+    let mut bench = Bench::new(script(100, 5 * MS));
+    let log = bench.engine.backend().log();
+    let answer = bench.submit(&"x".repeat(5_000), params());
+    bench.run();
+    let chunks: Vec<_> = log
+        .lock()
+        .unwrap()
+        .iter()
+        .filter_map(|logged| match logged.call {
+            Call::Prefill(id, tokens) => {
+                assert_eq!(id, answer.id);
+                Some(tokens)
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!(chunks, [2048, 2048, 903], "all but the last prompt token");
+}
+
+#[test]
+fn every_one_of_several_long_prompts_makes_progress() {
+    let step = 20 * MS;
+    let mut bench = Bench::new(script(500, step));
+    let talking = bench.submit("talk", long());
+    bench.steps(10);
+    let log = bench.engine.backend().log();
+    let reading: Vec<_> =
+        [9_000, 6_000, 12_000].map(|tokens| bench.submit(&"x".repeat(tokens), params())).into();
+    let mut last_chunk: Vec<_> = reading.iter().map(|answer| (answer.id, None, Duration::ZERO)).collect();
+    bench.steps(600);
+    for logged in log.lock().unwrap().iter() {
+        let Call::Prefill(id, _) = logged.call else { continue };
+        let Some((_, last, longest)) = last_chunk.iter_mut().find(|entry| entry.0 == id) else { continue };
+        if let Some(before) = last.replace(logged.at) {
+            *longest = (*longest).max(logged.at - before);
+        }
+    }
+    for (id, last, longest) in last_chunk {
+        assert!(last.is_some(), "{id} was read");
+        let bound = 500 * MS + 3 * (60 * MS + step);
+        assert!(longest <= bound, "{id} waited {longest:?} for a chunk");
+    }
+    drop((talking, reading));
+}
+
+#[test]
+fn chunk_sizes_do_not_change_the_answer() {
+    let prompt = "a prompt of some length ".repeat(50);
+    for prefill_us in [1, 30, 200, 60_000] {
+        let script = script(prefill_us, 10 * MS);
+        let mut bench = Bench::new(script.clone());
+        let talking = bench.submit("talk", SamplingParams { max_tokens: 400, ..params() });
+        bench.steps(3);
+        let mut answer = bench.submit(&prompt, params());
+        bench.run();
+        assert_eq!(answer.read().text, expected_text(&script, &prompt, &params()), "{prefill_us} us a token");
+        drop(talking);
+    }
+}
+
+#[test]
+fn slots_go_in_order_of_arrival() {
+    let mut bench = Bench::new(Script { max_rows: 1, ..script(10, 5 * MS) });
+    let log = bench.engine.backend().log();
+    let answers: Vec<_> =
+        ["a long prompt first", "b", "c"].map(|prompt| bench.submit(prompt, params())).into();
+    bench.run();
+    let joined: Vec<_> = log
+        .lock()
+        .unwrap()
+        .iter()
+        .filter_map(|logged| match logged.call {
+            Call::Join(id) => Some(id),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(joined, answers.iter().map(|answer| answer.id).collect::<Vec<_>>());
+}
