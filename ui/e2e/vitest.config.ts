@@ -8,5 +8,6 @@ export default defineConfig({
 		hookTimeout: 40_000,
 		// One browser, one test at a time: the machine has two cores and the tests measure nothing.
 		fileParallelism: false,
+		expect: { poll: { timeout: 10_000 } },
 	},
 });

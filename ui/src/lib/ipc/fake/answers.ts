@@ -47,6 +47,8 @@ It walks through the text once, so the cost is \`O(n)\`. To ignore punctuation, 
 | Brewing | 3–5 minutes | 2–4 minutes |
 | Good with | a long afternoon | an early morning |
 
-Start with **tea** if you want a gentle curve, with **coffee** if you want a clear start. Either way, drink water beside it. 🙂
+Start with **tea** if you want a gentle curve, with **coffee** if you want a clear start. Either way, drink water beside it. 🙂 More under [brewing basics](https://example.test/brewing).
+
+![A cup](https://example.test/cup.png)
 `,
 ];
