@@ -2,6 +2,7 @@
 
 use std::{
     ffi::OsStr,
+    path::Path,
     process::{Command, Stdio},
 };
 
@@ -17,9 +18,10 @@ pub fn command<S: AsRef<OsStr>>(program: &str, args: impl IntoIterator<Item = S>
     command
 }
 
-/// The command as a person would type it, without its environment.
+/// The command as a person would type it: without its environment and the folder of its program.
 pub fn shown(command: &Command) -> String {
-    let mut words = vec![command.get_program().to_string_lossy().into_owned()];
+    let program = Path::new(command.get_program());
+    let mut words = vec![program.file_name().unwrap_or_default().to_string_lossy().into_owned()];
     words.extend(command.get_args().map(|arg| arg.to_string_lossy().into_owned()));
     words.join(" ")
 }
