@@ -4,9 +4,9 @@ import { App, fullest } from './driver.mjs';
 
 const prompts = [
 	'What is the capital of France?',
-	'Explain in three sentences how a rainbow forms.',
-	'List five tips for sleeping well at night.',
-	'Write a short story about a dog who finds a red ball.',
+	'Explain in two sentences why the sky is blue.',
+	'List three tips for sleeping well.',
+	'Write a four-line poem about the sea.',
 ];
 
 const app = await App.launch();
@@ -30,7 +30,7 @@ try {
 		await app.until('the message to be sent', async () => (await app.lastAnswer()) !== null);
 	}
 	await app.picture('four-tabs-answering');
-	await app.untilAllIdle(300_000);
+	await app.untilAllIdle(900_000);
 
 	const samples = await app.samples();
 	const together = fullest(samples);

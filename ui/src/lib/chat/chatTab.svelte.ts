@@ -10,7 +10,7 @@ const followEveryMs = 600;
 
 export type LoadState = { kind: 'loading' } | { kind: 'ready' } | { kind: 'failed'; failure: CommandFailure };
 
-/** Why an answer failed: known while the window that saw it is open. */
+/** Why an answer failed; the detail is known while the window that saw it is open. */
 export interface AnswerFailure {
 	code: ErrorCode;
 	detail: string;
@@ -68,7 +68,10 @@ export class ChatTab {
 	}
 
 	failureOf(messageId: string): AnswerFailure | null {
-		return this.#failures[messageId] ?? null;
+		const seen = this.#failures[messageId];
+		if (seen) return seen;
+		const code = this.#stored.find((message) => message.id === messageId)?.failure;
+		return code ? { code, detail: '' } : null;
 	}
 
 	async open(): Promise<void> {

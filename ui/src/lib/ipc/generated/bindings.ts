@@ -364,6 +364,8 @@ export type MessageView = {
 	finishReason: FinishReason | null,
 	/**  What the engine measured; `None` for user messages and for answers without one. */
 	receipt: Receipt | null,
+	/**  Why a failed answer failed; looked up in the UI's wording table. */
+	failure?: ErrorCode | null,
 };
 
 /**  A model the app can load or has loaded. */
