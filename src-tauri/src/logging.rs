@@ -34,6 +34,8 @@ pub fn start(folder: &Path) -> LogWriter {
     let console = tracing_subscriber::fmt::layer()
         .with_writer(io::stderr)
         .with_filter(EnvFilter::try_from_env(FILTER).unwrap_or_else(|_| EnvFilter::new("warn")));
+    // The appender lists the folder before it makes it, and complains on standard error.
+    let is_made = std::fs::create_dir_all(folder);
     let (file, guard, failure) = match appender(folder) {
         Ok(appender) => {
             let (writer, guard) = tracing_appender::non_blocking(appender);
@@ -45,7 +47,7 @@ pub fn start(folder: &Path) -> LogWriter {
     // A second subscriber can only come from a test that started its own.
     let _ = tracing_subscriber::registry().with(file).with(console).try_init();
     if let Some(error) = failure {
-        tracing::warn!(%error, folder = %folder.display(), "no log file");
+        tracing::warn!(%error, ?is_made, folder = %folder.display(), "no log file");
     }
     log_panics();
     LogWriter(Mutex::new(guard))

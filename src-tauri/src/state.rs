@@ -58,9 +58,8 @@ impl AppState {
     }
 
     async fn open_history(&self) -> Result<History, AppError> {
-        let history = History::open(&self.database).await.map_err(|error| {
-            tracing::error!(error = crate::error::in_full(&error), "the history cannot be opened");
-            error
+        let history = History::open(&self.database).await.inspect_err(|error| {
+            tracing::error!(error = crate::error::in_full(error), "the history cannot be opened");
         })?;
         let settings = self.settings.read_from(&history).await?;
         self.engine.set_gate_mode(to_engine_mode(settings.gate_mode)).await;

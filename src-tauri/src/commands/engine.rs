@@ -1,11 +1,14 @@
 //! Watching and restarting the engine.
 
-use std::{future::Future, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use engine::EngineSnapshot;
 use protocol::EngineStatus;
 use tauri::{State, ipc::Channel};
-use tokio::time::{sleep, timeout};
+use tokio::{
+    sync::watch::Receiver,
+    time::{sleep, timeout},
+};
 
 use super::CommandResult;
 use crate::{convert::status, local_engine::EngineLink, state::AppState};
@@ -73,14 +76,10 @@ pub async fn follow(state: &AppState, mut send: impl FnMut(EngineStatus) -> bool
 }
 
 /// Waits for the next snapshot, or for the end of the engine; for ever without one.
-fn changed(
-    snapshots: Option<tokio::sync::watch::Receiver<std::sync::Arc<EngineSnapshot>>>,
-) -> impl Future<Output = ()> {
-    async {
-        match snapshots {
-            Some(mut snapshots) => drop(snapshots.changed().await),
-            None => std::future::pending().await,
-        }
+async fn changed(snapshots: Option<Receiver<Arc<EngineSnapshot>>>) {
+    match snapshots {
+        Some(mut snapshots) => drop(snapshots.changed().await),
+        None => std::future::pending().await,
     }
 }
 

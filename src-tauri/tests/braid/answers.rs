@@ -155,8 +155,9 @@ async fn a_failure_after_saving_keeps_the_message_and_says_why() {
     let stored = app.messages(&conversation).await;
     assert_eq!((stored[0].role, stored[0].text.len()), (Role::User, 9_000));
     assert_eq!(
-        (stored[1].state, stored[1].finish_reason),
-        (MessageState::Failed, Some(FinishReason::Failed))
+        (stored[1].state, stored[1].finish_reason, stored[1].failure),
+        (MessageState::Failed, Some(FinishReason::Failed), Some(ErrorCode::ContextTooLong)),
+        "the reason outlives the window"
     );
 }
 

@@ -1,6 +1,6 @@
 //! Conversations and their messages, as the UI shows them.
 
-use crate::{FinishReason, Receipt, SamplingSettings};
+use crate::{ErrorCode, FinishReason, Receipt, SamplingSettings};
 use serde::{Deserialize, Serialize};
 use specta::Type;
 use specta_typescript::Number;
@@ -69,6 +69,9 @@ pub struct MessageView {
     pub finish_reason: Option<FinishReason>,
     /// What the engine measured; `None` for user messages and for answers without one.
     pub receipt: Option<Receipt>,
+    /// Why a failed answer failed; looked up in the UI's wording table.
+    #[specta(optional)]
+    pub failure: Option<ErrorCode>,
 }
 
 /// An opened conversation.
