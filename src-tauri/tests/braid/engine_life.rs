@@ -17,7 +17,7 @@ async fn status(state: &AppState, test: impl Fn(&EngineStatus) -> bool) -> Engin
         !is_it
     });
     tokio::time::timeout(PATIENCE, search).await.expect("the status comes");
-    found.unwrap()
+    found.expect("the search ended with it")
 }
 
 fn is_ready(status: &EngineStatus) -> bool {

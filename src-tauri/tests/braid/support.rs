@@ -49,7 +49,7 @@ struct ScriptedSource(Arc<Mutex<Plan>>);
 
 impl EngineSource for ScriptedSource {
     fn open_model(&self) -> Result<(ModelFolder, Tokenizer), AppError> {
-        if !self.0.lock().unwrap().has_model {
+        if !self.0.lock().expect("no test panics while it plans").has_model {
             return Err(AppError::NoModel { looked_in: vec!["/nowhere".into()] });
         }
         let folder = ModelFolder {
@@ -62,11 +62,11 @@ impl EngineSource for ScriptedSource {
             context_tokens: None,
             licence: None,
         };
-        Ok((folder, byte_tokenizer().unwrap()))
+        Ok((folder, byte_tokenizer().expect("a temporary folder can be written")))
     }
 
     fn spawn(&self, config: EngineConfig, _: &ModelFolder) -> io::Result<(EngineThread, EngineHandle)> {
-        let Plan { script, may_load, .. } = self.0.lock().unwrap().clone();
+        let Plan { script, may_load, .. } = self.0.lock().expect("no test panics while it plans").clone();
         EngineThread::spawn(config, move || {
             while !may_load.load(Ordering::Relaxed) {
                 std::thread::sleep(Duration::from_millis(5));
@@ -85,20 +85,20 @@ pub struct TestApp {
 
 impl TestApp {
     pub async fn start(plan: Plan) -> Self {
-        Self::start_in(tempfile::tempdir().unwrap(), plan).await
+        Self::start_in(tempfile::tempdir().expect("a temporary folder"), plan).await
     }
 
     pub async fn start_in(folder: TempDir, plan: Plan) -> Self {
         let plan = Arc::new(Mutex::new(plan));
         let engine = Arc::new(LocalEngine::new(ScriptedSource(plan.clone())));
         let state = AppState::new(folder.path().join("history.sqlite3"), engine);
-        state.history().await.unwrap();
+        state.history().await.expect("a new database opens");
         state.engine.restart().await;
         Self { state, plan, folder }
     }
 
     pub async fn new_conversation(&self) -> String {
-        app::commands::conversations::create(&self.state).await.unwrap().id
+        app::commands::conversations::create(&self.state).await.expect("the database is open").id
     }
 
     /// Sends a message; the request id is the conversation's with "r" before it.
@@ -118,7 +118,7 @@ impl TestApp {
     }
 
     pub async fn messages(&self, conversation: &str) -> Vec<protocol::MessageView> {
-        app::commands::conversations::open(&self.state, conversation).await.unwrap().messages
+        app::commands::conversations::open(&self.state, conversation).await.expect("it exists").messages
     }
 }
 
@@ -145,7 +145,7 @@ impl FrameSink for Sink {
 
 impl Recorder {
     pub fn events(&self) -> Vec<StreamEvent> {
-        self.frames.lock().unwrap().concat()
+        self.frames.lock().expect("no sink panics").concat()
     }
 
     pub fn text(&self) -> String {
@@ -165,7 +165,7 @@ impl Recorder {
                 if let Some(event) = self.events().into_iter().find(|event| test(&event.body)) {
                     return event.body;
                 }
-                arrivals.changed().await.unwrap();
+                arrivals.changed().await.expect("the recorder holds the sender");
             }
         };
         tokio::time::timeout(PATIENCE, found).await.expect("the event comes")
