@@ -2,16 +2,17 @@
 
 use crate::config::ModelConfig;
 use crate::error::{MlxError, Result};
-use crate::model::linear::{Embedding, Linear};
+use crate::model::linear::{Embedding, Linear, Product};
 use crate::mx::ops::Quantisation;
-use crate::mx::{Array, Dtype, ops};
+use crate::mx::{Array, Dtype, ops, packed};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 /// What the device computes in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Numerics {
-    /// CPU: dequantised and cast to f32 at load, since MLX emulates half precision there.
+    /// CPU: f32 throughout, since MLX emulates half precision there. Weights that [`packed`] can multiply stay
+    /// packed, the others are dequantised at load.
     FullPrecision,
     /// GPU: the checkpoint's own quantisation and dtype.
     Checkpoint,
@@ -119,12 +120,16 @@ impl<'a> Weights<'a> {
         };
         let packed = self.packed(prefix, rows, columns, quantisation)?;
         match self.numerics {
-            Numerics::Checkpoint => Ok(Linear::Quantised { packed, quantisation }),
+            Numerics::Checkpoint => Ok(Linear::Quantised { packed, quantisation, product: Product::Mlx }),
             Numerics::FullPrecision => {
                 let [weight, scales, biases] = packed;
                 // Scales first: MLX dequantises in their dtype, and f16 rounding would differ from f32.
                 let scales = ops::cast(&scales, Dtype::Float32)?;
                 let biases = ops::cast(&biases, Dtype::Float32)?;
+                if packed::supports(quantisation) {
+                    let packed = [weight, scales, biases];
+                    return Ok(Linear::Quantised { packed, quantisation, product: Product::Packed });
+                }
                 Ok(Linear::Dense { weight: ops::dequantize([&weight, &scales, &biases], quantisation)? })
             }
         }

@@ -4,6 +4,7 @@
 //! evaluates an array; `clippy.toml` forbids the methods of [`Array`] that would.
 
 pub mod ops;
+pub mod packed;
 
 use crate::error::{MlxError, Result};
 use engine::backend::Counters;

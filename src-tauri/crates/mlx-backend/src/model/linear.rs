@@ -2,7 +2,16 @@
 
 use crate::error::Result;
 use crate::mx::ops::Quantisation;
-use crate::mx::{Array, ops};
+use crate::mx::{Array, ops, packed};
+
+/// What multiplies packed weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Product {
+    /// MLX's own kernels.
+    Mlx,
+    /// Braid's CPU kernel; scales and biases are f32.
+    Packed,
+}
 
 /// A matrix `[out, in]` that inputs are multiplied with from the right.
 pub enum Linear {
@@ -22,6 +31,8 @@ pub enum Linear {
         packed: [Array; 3],
         /// How they are packed.
         quantisation: Quantisation,
+        /// What multiplies them.
+        product: Product,
     },
     /// Matrices of different kinds whose outputs are joined.
     Several(Vec<Linear>),
@@ -33,8 +44,8 @@ impl Linear {
     /// # Errors
     /// [`crate::MlxError::Op`].
     pub fn merge(mut parts: Vec<Linear>) -> Result<Linear> {
-        let first_quantisation = match parts.first() {
-            Some(Linear::Quantised { quantisation, .. }) => Some(*quantisation),
+        let first_kind = match parts.first() {
+            Some(Linear::Quantised { quantisation, product, .. }) => Some((*quantisation, *product)),
             _ => None,
         };
         let is_dense = parts.iter().all(|part| matches!(part, Linear::Dense { .. }));
@@ -44,17 +55,17 @@ impl Linear {
             return Ok(Linear::Transposed { weight: ops::transpose(&stacked)? });
         }
         let is_alike = parts.iter().all(|part| match part {
-            Linear::Quantised { quantisation, .. } => Some(*quantisation) == first_quantisation,
+            Linear::Quantised { quantisation, product, .. } => Some((*quantisation, *product)) == first_kind,
             _ => false,
         });
-        match first_quantisation {
+        match first_kind {
             _ if parts.len() == 1 => Ok(parts.remove(0)),
-            Some(quantisation) if is_alike => {
+            Some((quantisation, product)) if is_alike => {
                 let column = |i: usize| {
                     let arrays: Vec<&Array> = parts.iter().map(|part| part.arrays()[i]).collect();
                     ops::concatenate(&arrays, 0)
                 };
-                Ok(Linear::Quantised { packed: [column(0)?, column(1)?, column(2)?], quantisation })
+                Ok(Linear::Quantised { packed: [column(0)?, column(1)?, column(2)?], quantisation, product })
             }
             _ => {
                 let parts: Result<Vec<Linear>> =
@@ -72,8 +83,12 @@ impl Linear {
         match self {
             Linear::Dense { weight } => ops::matmul(x, &ops::transpose(weight)?),
             Linear::Transposed { weight } => ops::matmul(x, weight),
-            Linear::Quantised { packed: [weight, scales, biases], quantisation } => {
-                ops::quantized_matmul(x, [weight, scales, biases], *quantisation)
+            Linear::Quantised { packed: [weight, scales, biases], quantisation, product } => {
+                let packed = [weight, scales, biases];
+                match product {
+                    Product::Mlx => ops::quantized_matmul(x, packed, *quantisation),
+                    Product::Packed => packed::matmul(x, packed, *quantisation),
+                }
             }
             Linear::Several(parts) => {
                 let outputs: Result<Vec<Array>> = parts.iter().map(|part| part.apply(x)).collect();
@@ -110,7 +125,7 @@ impl Embedding {
     /// [`crate::MlxError::Op`].
     pub fn look_up(&self, ids: &Array) -> Result<Array> {
         match &self.table {
-            Linear::Quantised { packed: [weight, scales, biases], quantisation } => {
+            Linear::Quantised { packed: [weight, scales, biases], quantisation, .. } => {
                 let row = |table: &Array| ops::take_axis(table, ids, 0);
                 ops::dequantize([&row(weight)?, &row(scales)?, &row(biases)?], *quantisation)
             }

@@ -41,7 +41,7 @@ pub(crate) fn failure(op: &'static str, fallback: Option<Exception>) -> MlxError
     MlxError::Op { op, what }
 }
 
-fn call(
+pub(super) fn call(
     op: &'static str,
     build: impl FnOnce(*mut sys::mlx_array, sys::mlx_stream) -> c_int,
 ) -> Result<Array> {

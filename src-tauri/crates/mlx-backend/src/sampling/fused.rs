@@ -23,8 +23,8 @@ enum Family {
 /// Constants of one vocabulary.
 pub struct Sampler {
     vocab: i32,
-    /// `[1, V]` f32: 0 for the tokenizer's ids, negative infinity for the padding; `None` without padding.
-    padding: Option<Array>,
+    /// `[1, V]` bool: whether the tokenizer knows the id; `None` when it knows all of them.
+    known: Option<Array>,
     /// `[1, V]` u32: the id's part of the noise hash.
     mixed_ids: Array,
 }
@@ -43,20 +43,20 @@ impl Sampler {
     pub fn new(vocab: u32, tokenizer_tokens: u32) -> Result<Sampler> {
         let ids = ops::reshape(&ops::cast(&ops::arange(vocab as i32)?, Dtype::Uint32)?, &[1, -1])?;
         let mixed_ids = noise::mix_ids(&ids)?;
-        let padding = (tokenizer_tokens < vocab).then(|| {
-            let addend: Vec<f32> =
-                (0..vocab).map(|id| if id < tokenizer_tokens { 0.0 } else { f32::NEG_INFINITY }).collect();
-            Array::from_slice(&addend, &[1, vocab as i32])
+        let known = (tokenizer_tokens < vocab).then(|| {
+            let known: Vec<bool> = (0..vocab).map(|id| id < tokenizer_tokens).collect();
+            Array::from_slice(&known, &[1, vocab as i32])
         });
-        mx::wait(padding.iter().chain([&mixed_ids]), Purpose::Load)?;
-        Ok(Sampler { vocab: vocab as i32, padding, mixed_ids })
+        mx::wait(known.iter().chain([&mixed_ids]), Purpose::Load)?;
+        Ok(Sampler { vocab: vocab as i32, known, mixed_ids })
     }
 
     /// Logits as every sampler sees them: f32, padding at negative infinity.
     pub(super) fn prepare(&self, logits: &Array) -> Result<Array> {
         let x = ops::cast(logits, Dtype::Float32)?;
-        match &self.padding {
-            Some(padding) => ops::add(&x, padding),
+        match &self.known {
+            // Chosen, not added to: whatever stands in the padding must not reach the row.
+            Some(known) => ops::select(known, &x, &Array::from_f32(f32::NEG_INFINITY)),
             None => Ok(x),
         }
     }

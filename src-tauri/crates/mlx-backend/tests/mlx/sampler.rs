@@ -211,8 +211,9 @@ fn a_gap_of_a_hundred_never_loses_at_a_wide_vocabulary() {
 #[test]
 fn padded_ids_are_never_sampled() {
     let sampler = Sampler::new(1000, 900).expect("the sampler builds");
-    // The padding has by far the largest logits.
-    let logits: Vec<f32> = (0..1000).map(|id| if id < 900 { 0.0 } else { 50.0 }).collect();
+    // The padding has by far the largest logits, and a NaN.
+    let mut logits: Vec<f32> = (0..1000).map(|id| if id < 900 { 0.0 } else { 50.0 }).collect();
+    logits[999] = f32::NAN;
     let rows: Vec<RowSampling> = (0..300)
         .map(|draw| {
             let base = row_base(1, draw);

@@ -1,0 +1,38 @@
+//! Compiles the CPU product of packed weights, on Linux, where MLX runs on the CPU.
+
+use std::path::Path;
+
+fn main() {
+    println!("cargo::rerun-if-changed=cpp");
+    if std::env::var("CARGO_CFG_TARGET_OS").as_deref() != Ok("linux") {
+        return;
+    }
+    // Set by the override that `cargo xtask setup` writes; the link step explains what is missing without it.
+    let include = std::env::var("DEP_MLX_INCLUDE").unwrap_or_default();
+    let base = || {
+        let mut build = cc::Build::new();
+        build
+            .cpp(true)
+            .std("c++20")
+            .opt_level(3)
+            .warnings(false)
+            .flag("-Wno-psabi")
+            .includes(include.split(':').map(Path::new));
+        build
+    };
+    let kernel = |name: &str, architecture: Option<&str>| {
+        let mut build = base();
+        build.file("cpp/kernel.cpp").define("BRAID_MULTIPLY", format!("multiply_{name}").as_str());
+        if let Some(architecture) = architecture {
+            build.flag(format!("-march={architecture}"));
+        }
+        build.compile(&format!("braid_kernel_{name}"));
+    };
+    base().flag("-fopenmp").file("cpp/primitive.cpp").compile("braid_primitive");
+    kernel("baseline", None);
+    if std::env::var("CARGO_CFG_TARGET_ARCH").as_deref() == Ok("x86_64") {
+        kernel("v3", Some("x86-64-v3"));
+        kernel("v4", Some("x86-64-v4"));
+    }
+    println!("cargo::rustc-link-lib=dylib=gomp");
+}
