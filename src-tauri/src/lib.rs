@@ -21,6 +21,7 @@ pub mod prompt;
 pub mod requests;
 pub mod sampling_settings;
 pub mod settings_store;
+mod signals;
 pub mod state;
 pub mod stream;
 mod window;
@@ -80,6 +81,7 @@ fn compose(app: &mut App) -> Result<(), tauri::Error> {
         let _ = state.history().await;
         state.engine.restart().await;
     });
+    signals::exit_when_asked(app.handle().clone());
     window::open(app)
 }
 
