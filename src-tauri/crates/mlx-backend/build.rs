@@ -28,11 +28,10 @@ fn main() {
         }
         build.compile(&format!("braid_kernel_{name}"));
     };
-    base().flag("-fopenmp").file("cpp/primitive.cpp").compile("braid_primitive");
+    base().file("cpp/primitive.cpp").file("cpp/pool.cpp").compile("braid_primitive");
     kernel("baseline", None);
     if std::env::var("CARGO_CFG_TARGET_ARCH").as_deref() == Ok("x86_64") {
         kernel("v3", Some("x86-64-v3"));
         kernel("v4", Some("x86-64-v4"));
     }
-    println!("cargo::rustc-link-lib=dylib=gomp");
 }

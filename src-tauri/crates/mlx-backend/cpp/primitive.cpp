@@ -1,7 +1,5 @@
 // The product of kernel.h as an operation of MLX's graph, on its CPU stream.
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -16,12 +14,15 @@
 #include "mlx/c/stream.h"
 #include "mlx/mlx.h"
 #include "mlx/primitives.h"
+#include "pool.h"
 
 namespace {
 
 namespace mx = mlx::core;
 
-constexpr int kOutputsPerTask = 64;  // dynamic shares: a core that is busy elsewhere must not hold up the other
+// Small enough that the threads end together, large enough that taking a task costs nothing beside it.
+constexpr int kTasksPerThread = 6;
+constexpr int kLeastOutputsPerTask = 16;
 
 using Multiply = void (*)(const braid::Product&, int, int);
 
@@ -49,12 +50,14 @@ const float* aligned(const float* x, std::size_t count) {
 void run(braid::Product product) {
   static const Multiply multiply = best_kernel();
   product.x = aligned(product.x, static_cast<std::size_t>(product.rows) * product.inputs);
-  const int tasks = (product.outputs + kOutputsPerTask - 1) / kOutputsPerTask;
-#pragma omp parallel for schedule(dynamic)
-  for (int task = 0; task < tasks; ++task) {
-    const int first = task * kOutputsPerTask;
-    multiply(product, first, std::min(first + kOutputsPerTask, product.outputs));
-  }
+  auto& pool = braid::Pool::shared();
+  const int share = product.outputs / (pool.width() * kTasksPerThread);
+  const int outputs_per_task = std::max(kLeastOutputsPerTask, share / 2 * 2);
+  const int tasks = (product.outputs + outputs_per_task - 1) / outputs_per_task;
+  pool.run(tasks, [&product, outputs_per_task](int task) {
+    const int first = task * outputs_per_task;
+    multiply(product, first, std::min(first + outputs_per_task, product.outputs));
+  });
 }
 
 class QuantizedProduct : public mx::Primitive {
