@@ -1,7 +1,7 @@
 import { expect, it, vi } from 'vitest';
 import { CommandFailure, type Backend } from '../ipc/backend';
 import type { StreamEvent } from '../ipc/wire';
-import { answerMessage, receiptOf } from '../testing/samples';
+import { answerMessage, receiptOf, settingsOf } from '../testing/samples';
 import { stubBackend } from '../testing/stubBackend';
 import { ChatTab } from './chatTab.svelte';
 
@@ -18,7 +18,7 @@ it('keeps the message in the composer when it cannot be sent', async () => {
 	tab.draft.write('Hello?');
 	await tab.send();
 	expect(tab.draft.text).toBe('Hello?');
-	expect(tab.failure).toBe(failure);
+	expect(tab.problem?.failure).toBe(failure);
 	expect(tab.isAnswering).toBe(false);
 	expect(tab.messages).toEqual([]);
 });
@@ -74,4 +74,18 @@ it('says so when a conversation cannot be opened, and opens it on the second try
 	await tab.open();
 	expect(tab.load.kind).toBe('ready');
 	expect(open).toHaveBeenCalledTimes(2);
+});
+
+it('tries again only what failed: a setting that could not be saved sends no message', async () => {
+	const backend = stubBackend();
+	const tab = await openTab(backend);
+	const write = vi
+		.spyOn(backend, 'writeConversationSettings')
+		.mockRejectedValueOnce(new CommandFailure('diskFull', 'no space left'));
+	const start = vi.spyOn(backend, 'startGeneration');
+	tab.draft.write('Not yet');
+	await tab.writeSettings(settingsOf({ temperature: 0 }));
+	tab.problem?.retry();
+	await vi.waitFor(() => expect(write).toHaveBeenCalledTimes(2));
+	expect(start).not.toHaveBeenCalled();
 });

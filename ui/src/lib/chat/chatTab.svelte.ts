@@ -3,12 +3,19 @@ import type { ConversationSummary, ErrorCode, MessageView, SamplingSettings } fr
 import type { Answer } from './applyStreamEvents';
 import { Draft } from './draft.svelte';
 import { Generation } from './generation.svelte';
+import { MarkdownStream } from './markdown';
 import { ScrollKeeper } from './scroll.svelte';
 
 /** How often an answer is read back that this window did not start itself (it was reloaded meanwhile). */
 const followEveryMs = 600;
 
 export type LoadState = { kind: 'loading' } | { kind: 'ready' } | { kind: 'failed'; failure: CommandFailure };
+
+/** What did not work in this tab, and how to try that again. */
+export interface Problem {
+	failure: CommandFailure;
+	retry: () => void;
+}
 
 /** Why an answer failed; the detail is known while the window that saw it is open. */
 export interface AnswerFailure {
@@ -31,12 +38,13 @@ export class ChatTab {
 		),
 	);
 	generation = $state.raw<Generation | null>(null);
-	/** What kept the latest message from being sent, or the latest setting from being saved. */
-	failure = $state.raw<CommandFailure | null>(null);
+	problem = $state.raw<Problem | null>(null);
 	isSending = $state(false);
 	#stored = $state.raw<MessageView[]>([]);
 	#failures = $state.raw<Record<string, AnswerFailure>>({});
 	#followedRequestId = $state<string | null>(null);
+	// eslint-disable-next-line svelte/prefer-svelte-reactivity -- a cache; what it gives follows from the message
+	#drawings = new Map<string, MarkdownStream>();
 	#backend: Backend;
 	#onChange: () => void;
 	#isClosed = false;
@@ -74,6 +82,13 @@ export class ChatTab {
 		return code ? { code, detail: '' } : null;
 	}
 
+	/** Drawn blocks of a message; kept, so that showing the tab again parses nothing again. */
+	drawingOf(messageId: string): MarkdownStream {
+		const drawing = this.#drawings.get(messageId) ?? new MarkdownStream();
+		this.#drawings.set(messageId, drawing);
+		return drawing;
+	}
+
 	async open(): Promise<void> {
 		this.load = { kind: 'loading' };
 		try {
@@ -83,7 +98,7 @@ export class ChatTab {
 			this.draft = new Draft(
 				view.draft,
 				(text) => this.#backend.saveDraft(this.id, text),
-				(thrown) => (this.failure = asFailure(thrown)),
+				(thrown) => this.#fail(thrown, () => void this.#saveDraft()),
 			);
 			this.load = { kind: 'ready' };
 			if (view.activeRequestId !== null) this.#follow(view.activeRequestId);
@@ -98,7 +113,7 @@ export class ChatTab {
 		const text = this.draft.text;
 		const generation = new Generation(this.#backend, this.id, (answer) => this.#onAnswerEnd(answer));
 		this.isSending = true;
-		this.failure = null;
+		this.problem = null;
 		try {
 			await generation.start(text, (started) => {
 				this.#stored = [...this.#stored, started.userMessage, started.answer];
@@ -107,10 +122,10 @@ export class ChatTab {
 			});
 			// What was typed while the message was being saved stays.
 			if (this.draft.text === text) this.draft.write('');
-			await this.draft.flush();
+			await this.#saveDraft();
 			this.#onChange();
 		} catch (thrown) {
-			this.failure = asFailure(thrown);
+			this.#fail(thrown, () => void this.send());
 		} finally {
 			this.isSending = false;
 		}
@@ -121,7 +136,7 @@ export class ChatTab {
 			if (this.#followedRequestId !== null) await this.#backend.stopGeneration(this.#followedRequestId);
 			await this.generation?.stop();
 		} catch (thrown) {
-			this.failure = asFailure(thrown);
+			this.#fail(thrown, () => void this.stop());
 		}
 	}
 
@@ -132,7 +147,7 @@ export class ChatTab {
 			await this.#backend.writeConversationSettings(this.id, settings);
 		} catch (thrown) {
 			this.settings = before;
-			this.failure = asFailure(thrown);
+			this.#fail(thrown, () => void this.writeSettings(settings));
 		}
 	}
 
@@ -140,6 +155,14 @@ export class ChatTab {
 	async close(): Promise<void> {
 		this.#isClosed = true;
 		await Promise.all([this.draft.flush().catch(() => {}), this.stop()]);
+	}
+
+	#fail(thrown: unknown, retry: () => void) {
+		this.problem = { failure: asFailure(thrown), retry };
+	}
+
+	async #saveDraft(): Promise<void> {
+		await this.draft.flush().catch((thrown: unknown) => this.#fail(thrown, () => void this.#saveDraft()));
 	}
 
 	#show({ messages, summary }: { messages: MessageView[]; summary: ConversationSummary }) {
@@ -153,7 +176,8 @@ export class ChatTab {
 		);
 		if (answer.failure) this.#failures = { ...this.#failures, [answer.message.id]: answer.failure };
 		this.generation = null;
-		if (answer.hasGap) void this.#readAgain();
+		if (answer.hasGap)
+			this.#readAgain().catch((thrown: unknown) => this.#fail(thrown, () => void this.open()));
 		this.#onChange();
 	}
 
@@ -176,7 +200,7 @@ export class ChatTab {
 				.catch((thrown: unknown) => {
 					clearInterval(timer);
 					this.#followedRequestId = null;
-					this.failure = asFailure(thrown);
+					this.#fail(thrown, () => void this.open());
 				});
 		}, followEveryMs);
 	}

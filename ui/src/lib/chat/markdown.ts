@@ -40,7 +40,7 @@ const growing = markedWith(highlightWhileGrowingMaxLength);
 const finished = markedWith(Infinity);
 
 function markedWith(highlightMaxLength: number): Marked {
-	return new Marked({ gfm: true, renderer: rendererWith(highlightMaxLength) });
+	return new Marked({ gfm: true, breaks: true, renderer: rendererWith(highlightMaxLength) });
 }
 
 function rendererWith(highlightMaxLength: number): MarkedExtension['renderer'] {
@@ -118,8 +118,17 @@ export class MarkdownStream {
 	#finished: Block[] = [];
 	#finishedText = '';
 	#tail = new Map<string, string>();
+	#latest: { text: string; isGrowing: boolean; blocks: Block[] } | null = null;
 
 	update(text: string, isGrowing: boolean): Block[] {
+		const latest = this.#latest;
+		if (latest && latest.text === text && latest.isGrowing === isGrowing) return latest.blocks;
+		const blocks = this.#draw(text, isGrowing);
+		this.#latest = { text, isGrowing, blocks };
+		return blocks;
+	}
+
+	#draw(text: string, isGrowing: boolean): Block[] {
 		const source = normalise(text);
 		if (!isGrowing) return this.#whole(source);
 		if (!source.startsWith(this.#finishedText)) this.#reset();
