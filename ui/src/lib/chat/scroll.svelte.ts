@@ -13,6 +13,8 @@ export class ScrollKeeper {
 	#viewport: HTMLElement | null = null;
 	#place = 0;
 	#lastTop = 0;
+	/** Where this class last scrolled to, until the scroll event of that arrives: it is nobody's wish to follow. */
+	#ownTop: number | null = null;
 
 	/** Attachment for the scrolling element, whose first child is the content. */
 	attach = (viewport: HTMLElement) => {
@@ -51,18 +53,23 @@ export class ScrollKeeper {
 
 	#toEnd() {
 		if (!this.#viewport) return;
+		const before = this.#viewport.scrollTop;
 		this.#viewport.scrollTop = this.#viewport.scrollHeight;
 		this.#lastTop = this.#viewport.scrollTop;
+		if (this.#lastTop !== before) this.#ownTop = this.#lastTop;
 	}
 
 	#onScroll() {
 		const viewport = this.#viewport;
 		if (!viewport) return;
 		const top = viewport.scrollTop;
+		const isOwn = top === this.#ownTop;
+		this.#ownTop = null;
+		if (isOwn) return;
 		const fromEnd = viewport.scrollHeight - top - viewport.clientHeight;
 		// Text growing below also leaves the end zone; only a move upwards is the reader's.
 		if (top < this.#lastTop - 1 && fromEnd > endZonePx) this.isFollowing = false;
-		else if (fromEnd <= endZonePx && top >= this.#lastTop) this.isFollowing = true;
+		else if (fromEnd <= endZonePx && top > this.#lastTop) this.isFollowing = true;
 		this.#lastTop = top;
 		this.#place = top;
 	}

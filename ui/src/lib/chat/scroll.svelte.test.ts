@@ -1,0 +1,86 @@
+import { beforeEach, expect, it, vi } from 'vitest';
+import { ScrollKeeper } from './scroll.svelte';
+
+let resize: () => void;
+
+beforeEach(() => {
+	vi.stubGlobal(
+		'ResizeObserver',
+		class {
+			constructor(callback: () => void) {
+				resize = callback;
+			}
+			observe() {}
+			disconnect() {}
+		},
+	);
+});
+
+/** A viewport of 100 pixels on content that can grow. */
+function viewportOf(contentPx: number) {
+	const viewport = document.createElement('div');
+	viewport.append(document.createElement('div'));
+	let height = contentPx;
+	let top = 0;
+	Object.defineProperties(viewport, {
+		clientHeight: { value: 100 },
+		scrollHeight: { get: () => height },
+		scrollTop: { get: () => top, set: (to: number) => (top = Math.max(0, Math.min(to, height - 100))) },
+	});
+	const scrolled = () => viewport.dispatchEvent(new Event('scroll'));
+	return {
+		viewport,
+		scrolled,
+		grow(px: number) {
+			height += px;
+			resize();
+		},
+		readerScrolls(px: number) {
+			viewport.dispatchEvent(new WheelEvent('wheel', { deltaY: px }));
+			viewport.scrollTop += px;
+			scrolled();
+		},
+	};
+}
+
+it('stays at the end while text grows', () => {
+	const { viewport, grow } = viewportOf(300);
+	new ScrollKeeper().attach(viewport);
+	expect(viewport.scrollTop).toBe(200);
+	grow(80);
+	expect(viewport.scrollTop).toBe(280);
+});
+
+it('leaves the reader alone, and follows again once they are back at the end', () => {
+	const { viewport, grow, readerScrolls } = viewportOf(300);
+	const keeper = new ScrollKeeper();
+	keeper.attach(viewport);
+	readerScrolls(-60);
+	grow(80);
+	expect(viewport.scrollTop).toBe(140);
+	expect(keeper.isFollowing).toBe(false);
+	readerScrolls(140);
+	grow(80);
+	expect(viewport.scrollTop).toBe(360);
+});
+
+it('takes the late event of its own scrolling for nobody’s wish', () => {
+	const { viewport, grow, scrolled } = viewportOf(300);
+	const keeper = new ScrollKeeper();
+	keeper.attach(viewport);
+	grow(80);
+	viewport.dispatchEvent(new WheelEvent('wheel', { deltaY: -60 }));
+	scrolled();
+	expect(keeper.isFollowing).toBe(false);
+});
+
+it('keeps the place while another tab is shown', () => {
+	const { viewport, readerScrolls } = viewportOf(400);
+	const keeper = new ScrollKeeper();
+	const detach = keeper.attach(viewport);
+	readerScrolls(-200);
+	detach();
+	viewport.scrollTop = 0;
+	keeper.attach(viewport);
+	expect(viewport.scrollTop).toBe(100);
+});
