@@ -13,6 +13,11 @@ pub fn milliseconds(duration: Duration) -> f64 {
     duration.as_micros() as f64 / 1e3
 }
 
+/// A measured number without the digits that mean nothing: shorter, and the same again when read back.
+pub fn rounded(value: f64) -> f64 {
+    (value * 1e4).round() / 1e4
+}
+
 /// A count that the wire holds in 32 bits.
 pub fn count(value: impl TryInto<u32>) -> u32 {
     value.try_into().unwrap_or(u32::MAX)

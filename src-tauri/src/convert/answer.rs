@@ -4,22 +4,22 @@ use engine::RequestSummary;
 use history::FinishState;
 use protocol::{FinishReason, Receipt, SamplingSettings};
 
-use super::milliseconds;
+use super::{milliseconds, rounded};
 use crate::requests::StopCause;
 
 /// What was measured, with the settings that were used.
 pub fn receipt(summary: &RequestSummary, settings: &SamplingSettings) -> Receipt {
     Receipt {
         ttft_ms: summary.ttft.map(milliseconds),
-        decode_tok_s: summary.decode_tok_s,
+        decode_tok_s: summary.decode_tok_s.map(rounded),
         itl_ms_p50: summary.itl_p50.map(milliseconds),
         itl_ms_p95: summary.itl_p95.map(milliseconds),
         prompt_tokens: summary.prompt_tokens,
         answer_tokens: summary.answer_tokens,
         fused_steps: summary.fused_steps,
         per_row_steps: summary.per_row_steps,
-        mean_batch_rows: summary.mean_batch_rows,
-        mean_logprob: summary.mean_logprob,
+        mean_batch_rows: rounded(summary.mean_batch_rows),
+        mean_logprob: summary.mean_logprob.map(rounded),
         settings: SamplingSettings { seed: Some(summary.seed.to_string()), ..settings.clone() },
     }
 }

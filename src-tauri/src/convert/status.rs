@@ -7,7 +7,7 @@ use protocol::{
     EnginePhase, EngineStatus, GateMode, MemoryStats, ModelSummary, RowPhase, RowStatus, StepBar, StepStats,
 };
 
-use super::{count, gate_path, milliseconds, to_wire_mode};
+use super::{count, gate_path, milliseconds, rounded, to_wire_mode};
 use crate::error::{AppError, in_full};
 
 /// Finds the UI's request id and the conversation of an engine request.
@@ -93,7 +93,7 @@ fn row(row: &engine::RowSnapshot, find: FindRequest<'_>) -> Option<RowStatus> {
         kv_cache_tokens: row.kv_cache_tokens,
         context_tokens: row.context_tokens,
         gate: row.path.as_ref().map(|path| gate_path(path, conversation_of)),
-        decode_tok_s: row.decode_tok_s,
+        decode_tok_s: row.decode_tok_s.map(rounded),
         ttft_ms: row.ttft.map(milliseconds),
         itl_ms_p50: row.itl_p50.map(milliseconds),
         itl_ms_p95: row.itl_p95.map(milliseconds),
@@ -102,7 +102,7 @@ fn row(row: &engine::RowSnapshot, find: FindRequest<'_>) -> Option<RowStatus> {
 
 fn steps(stats: &engine::StepStats) -> StepStats {
     StepStats {
-        total_tok_s: stats.total_tok_s,
+        total_tok_s: rounded(stats.total_tok_s),
         batch_rows: count(stats.batch_rows),
         decode_steps: count(stats.decode_steps),
         fused_steps: count(stats.fused_steps),

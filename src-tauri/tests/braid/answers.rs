@@ -181,6 +181,19 @@ async fn a_row_without_usable_logits_fails_alone_and_keeps_its_text() {
     assert_eq!((stored[1].text.as_str(), stored[1].state), ("abc", MessageState::Failed));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn text_that_can_no_longer_be_saved_ends_its_answer_in_words() {
+    let app = TestApp::start(Plan::of(Scenario::LongAnswers)).await;
+    let conversation = app.new_conversation().await;
+    let (_, recorder) = app.send(&conversation, "a").await.unwrap();
+    recorder.wait_for_text().await;
+    app.state.close_history().await;
+    let end = recorder.wait_for_end().await;
+    assert!(matches!(end, StreamEventBody::Failed { code: ErrorCode::HistoryFailed, .. }), "{end:?}");
+    assert!(!recorder.text().is_empty(), "what was shown stays on screen");
+    assert_eq!(app.state.requests.drained(PATIENCE).await, 0, "the engine does not go on unsaved");
+}
+
 #[test]
 fn an_app_that_vanishes_leaves_its_text_marked_interrupted() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();

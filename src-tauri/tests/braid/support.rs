@@ -92,7 +92,13 @@ impl TestApp {
         let plan = Arc::new(Mutex::new(plan));
         let engine = Arc::new(LocalEngine::new(ScriptedSource(plan.clone())));
         let state = AppState::new(folder.path().join("history.sqlite3"), engine);
-        state.history().await.expect("a new database opens");
+        // A runtime that was shut down a moment ago may still hold the lock.
+        let opened = async {
+            while state.history().await.is_err() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, opened).await.expect("the database opens");
         state.engine.restart().await;
         Self { state, plan, folder }
     }
