@@ -130,7 +130,7 @@ fn build(workspace: &Workspace) -> Result<(), StepFailure> {
 }
 
 fn rust_tests(workspace: &Workspace) -> Result<(), StepFailure> {
-    let mut cargo = workspace.cargo(["test", "--workspace", "--all-targets"]);
+    let mut cargo = workspace.cargo(["test", "--workspace", "--all-targets", "--no-fail-fast"]);
     cargo.env("BRAID_STARTER_MODEL", setup::starter_model(workspace));
     // MLX's arrays and streams belong to one thread at a time; the engine's own tests are quick.
     cargo.env("RUST_TEST_THREADS", "1");
