@@ -64,7 +64,7 @@ fn failed(error: &AppError) -> EnginePhase {
 
 fn model_summary(facts: &BackendFacts, model: &ModelFolder) -> ModelSummary {
     ModelSummary {
-        name: model.name.clone(),
+        name: model.id.clone(),
         architecture: facts.architecture.clone(),
         quantisation: facts.quantisation.clone(),
         compute_dtype: facts.compute_dtype.clone(),

@@ -49,7 +49,7 @@ async fn loading_is_a_phase() {
     assert_eq!(status(&app.state, |_| true).await.phase, EnginePhase::Loading);
     plan.may_load.store(true, Ordering::Relaxed);
     let ready = status(&app.state, is_ready).await;
-    assert_eq!(ready.model.map(|model| model.name), Some("Scripted".into()));
+    assert_eq!(ready.model.map(|model| model.name), Some("scripted".into()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
