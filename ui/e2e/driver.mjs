@@ -233,6 +233,8 @@ export class App {
 		const folder = required('BRAID_OUT_DIR');
 		mkdirSync(folder, { recursive: true });
 		const path = join(folder, `${name}.png`);
+		// WebKit's driver copies the last frame that was painted, and the software renderer is behind by a few.
+		await new Promise((resolve) => setTimeout(resolve, 350));
 		writeFileSync(path, await this.#session.takeScreenshot(), 'base64');
 		return path;
 	}

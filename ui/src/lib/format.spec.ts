@@ -1,3 +1,4 @@
+// @vitest-environment node
 import { expect, it } from 'vitest';
 import { ago, bytes, count, ms, plural, tokS } from './format';
 

@@ -135,7 +135,12 @@ export class Workspace {
 	phaseOf(tab: ChatTab): TabPhase {
 		const last = tab.messages[tab.messages.length - 1];
 		const stream = tab.generation?.answer.phase ?? null;
-		return tabPhase(this.engine.rowOf(tab.id), stream, tab.isAnswering, last?.state ?? null);
+		return tabPhase({
+			row: this.engine.rowOf(tab.id),
+			stream,
+			isRunning: tab.isAnswering,
+			lastState: last?.state ?? null,
+		});
 	}
 
 	/** Mark of the tab's row while it generates. */

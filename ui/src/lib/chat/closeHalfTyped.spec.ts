@@ -6,7 +6,7 @@ import { MarkdownStream } from './markdown';
 function shown(stream: MarkdownStream, text: string): string {
 	const element = document.createElement('div');
 	element.innerHTML = stream
-		.update(text, true)
+		.update(text, 'growing')
 		.map((block) => block.html)
 		.join('');
 	for (const code of element.querySelectorAll('.code')) code.remove();

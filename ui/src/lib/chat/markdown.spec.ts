@@ -54,7 +54,7 @@ describe('markdown', () => {
 			fc.property(fc.array(fc.constantFrom(...hostile, '\n\n', '`', '**', '<', '](', '|')), (pieces) => {
 				const text = pieces.join('');
 				const root = document.createElement('div');
-				const grown = new MarkdownStream().update(text, true);
+				const grown = new MarkdownStream().update(text, 'growing');
 				root.innerHTML = html(text) + grown.map((block) => block.html).join('');
 				expect(root.querySelector('script,img,iframe,style,form,input,svg,[href],[src],[style]')).toBeNull();
 			}),
@@ -103,9 +103,9 @@ describe('MarkdownStream', () => {
 					const stream = new MarkdownStream();
 					for (let at = 0, i = 0; at < text.length; i += 1) {
 						at += sizes[i % sizes.length] ?? 1;
-						stream.update(text.slice(0, at), true);
+						stream.update(text.slice(0, at), 'growing');
 					}
-					expect(stream.update(text, false).map((block) => block.html)).toEqual(
+					expect(stream.update(text, 'finished').map((block) => block.html)).toEqual(
 						markdownBlocks(text).map((block) => block.html),
 					);
 				},
@@ -119,7 +119,7 @@ describe('MarkdownStream', () => {
 			const whole = markdownBlocks(text);
 			const stream = new MarkdownStream();
 			for (let at = 1; at <= text.length; at += 3) {
-				const blocks = stream.update(text.slice(0, at), true);
+				const blocks = stream.update(text.slice(0, at), 'growing');
 				for (const [i, block] of blocks.slice(0, -3).entries()) expect(block.html).toBe(whole[i]?.html);
 			}
 		}
@@ -127,15 +127,15 @@ describe('MarkdownStream', () => {
 
 	it('renders a finished block once', () => {
 		const stream = new MarkdownStream();
-		const before = stream.update('one\n\ntwo\n\nthree\n\nfour', true);
-		const after = stream.update('one\n\ntwo\n\nthree\n\nfour and more', true);
+		const before = stream.update('one\n\ntwo\n\nthree\n\nfour', 'growing');
+		const after = stream.update('one\n\ntwo\n\nthree\n\nfour and more', 'growing');
 		expect(after[0]).toBe(before[0]);
 		expect(after[1]).toBe(before[1]);
 	});
 
 	it('starts over when the text is another one', () => {
 		const stream = new MarkdownStream();
-		stream.update('one\n\ntwo\n\nthree\n\nfour', true);
-		expect(stream.update('other', true).map((block) => block.html)).toEqual(['<p>other</p>\n']);
+		stream.update('one\n\ntwo\n\nthree\n\nfour', 'growing');
+		expect(stream.update('other', 'growing').map((block) => block.html)).toEqual(['<p>other</p>\n']);
 	});
 });

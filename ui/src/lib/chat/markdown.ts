@@ -10,6 +10,9 @@ export interface Block {
 	html: string;
 }
 
+/** Whether more text of a message may come. */
+export type Growth = 'growing' | 'finished';
+
 /** Highlighting a growing block on every frame costs more than the colours are worth beyond this. */
 const highlightWhileGrowingMaxLength = 6000;
 
@@ -118,19 +121,19 @@ export class MarkdownStream {
 	#finished: Block[] = [];
 	#finishedText = '';
 	#tail = new Map<string, string>();
-	#latest: { text: string; isGrowing: boolean; blocks: Block[] } | null = null;
+	#latest: { text: string; growth: Growth; blocks: Block[] } | null = null;
 
-	update(text: string, isGrowing: boolean): Block[] {
+	update(text: string, growth: Growth): Block[] {
 		const latest = this.#latest;
-		if (latest && latest.text === text && latest.isGrowing === isGrowing) return latest.blocks;
-		const blocks = this.#draw(text, isGrowing);
-		this.#latest = { text, isGrowing, blocks };
+		if (latest && latest.text === text && latest.growth === growth) return latest.blocks;
+		const blocks = this.#draw(text, growth);
+		this.#latest = { text, growth, blocks };
 		return blocks;
 	}
 
-	#draw(text: string, isGrowing: boolean): Block[] {
+	#draw(text: string, growth: Growth): Block[] {
 		const source = normalise(text);
-		if (!isGrowing) return this.#whole(source);
+		if (growth === 'finished') return this.#whole(source);
 		if (!source.startsWith(this.#finishedText)) this.#reset();
 		this.#finish(source);
 		return [...this.#finished, ...this.#drawTail(source.slice(this.#finishedText.length))];

@@ -1,3 +1,4 @@
+// @vitest-environment node
 import { describe, expect, it } from 'vitest';
 import { settingsOf } from '../testing/samples';
 import { forecastPath, pathMark } from './paths';

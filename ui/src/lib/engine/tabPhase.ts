@@ -12,17 +12,20 @@ export interface TabPhase {
 	progress: number | null;
 }
 
-/**
- * Phase of a tab. Its own stream is the freshest word, then the engine’s row, then what the last message says.
- *
- * `stream`: phase of the running answer in this window; `isRunning`: an answer is known to run somewhere.
- */
-export function tabPhase(
-	row: RowStatus | null,
-	stream: AnswerPhase | null,
-	isRunning: boolean,
-	lastState: MessageState | null,
-): TabPhase {
+/** What is known about a tab's answer, from three places. */
+export interface PhaseFacts {
+	/** The engine's row. */
+	row: RowStatus | null;
+	/** Phase of the running answer, as its stream in this window says. */
+	stream: AnswerPhase | null;
+	/** An answer is known to run somewhere. */
+	isRunning: boolean;
+	/** State of the last message. */
+	lastState: MessageState | null;
+}
+
+/** Phase of a tab. Its own stream is the freshest word, then the engine’s row, then what the last message says. */
+export function tabPhase({ row, stream, isRunning, lastState }: PhaseFacts): TabPhase {
 	if (stream && stream.kind !== 'ended' && stream.kind !== 'starting') return fromStream(stream);
 	if (row && isRunning) return fromRow(row);
 	if (isRunning) return { kind: 'queued', label: 'Starting', progress: null };

@@ -1,3 +1,4 @@
+// @vitest-environment node
 import { expect, it } from 'vitest';
 import { errorWording, wayOutLabel, wordingOf } from './errors';
 import type { ErrorCode } from './wire';
