@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn chunks_are_near_the_square_root() {
         assert_eq!(chunk_len(49_152, 256), 16);
-        assert_eq!(chunk_len(151_936, 64), 32, "√2374 is 48.7, nearest power of two by ratio is 64 or 32");
+        assert_eq!(chunk_len(151_936, 64), 64, "√2374 is 48.7: nearer to 64 than to 32, by ratio");
         assert_eq!(chunk_len(4, 4), 1);
     }
 }
