@@ -29,6 +29,17 @@ try {
 		await app.pressEnter();
 		await app.until('the message to be sent', async () => (await app.lastAnswer()) !== null);
 	}
+	// The picture is of four tabs at work; a quick machine may be past that already.
+	await app.until(
+		'all four to generate, or one to be done',
+		async () => {
+			const seen = (await app.samples()).some(
+				({ lanes }) => lanes.filter(({ path }) => path !== null).length === 4,
+			);
+			return seen || (await app.tabs()).some(({ phase }) => phase === 'idle');
+		},
+		300_000,
+	);
 	await app.picture('four-tabs-answering');
 	await app.untilAllIdle(900_000);
 
