@@ -1,11 +1,11 @@
 //! What is measured: B chats that decode together, through the engine's own step.
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use engine::backend::{Backend, BackendFacts};
 use engine::clock::SystemClock;
 use engine::engine::Engine;
 use engine::params::SamplingParams;
-use engine::{EngineConfig, EngineEvent, EnginePhase, EventReceiver, GateMode, NewRequest, RequestSummary};
+use engine::{EngineConfig, EngineEvent, EnginePhase, EventReceiver, GateMode, NewRequest};
 use mlx_backend::{LoadOptions, MlxBackend};
 use std::path::Path;
 use std::sync::Arc;
@@ -90,9 +90,9 @@ pub struct Case {
 pub struct Measured {
     /// Time of each decode step in which all rows ran, after warm-up.
     pub step_ms: Vec<f64>,
-    /// Median gap between tokens of a row, averaged over rows; `None` for a peer that does not say.
+    /// Median gap between consecutive tokens of a row; `None` for a peer that does not say.
     pub itl_ms_p50: Option<f64>,
-    /// 95th percentile of that gap, averaged over rows.
+    /// 95th percentile of that gap.
     pub itl_ms_p95: Option<f64>,
     /// Waits of the latest step.
     pub waits_per_step: Option<u64>,
@@ -102,6 +102,9 @@ pub struct Measured {
 
 /// Steps left out at the start of a trial.
 const WARM_UP_STEPS: usize = 2;
+
+/// Fewest steps that make a trial.
+const MIN_STEPS: usize = 6;
 
 /// The engine under test.
 pub struct Bench {
@@ -128,7 +131,7 @@ pub fn prompt(tokenizer: &Tokenizer, row: usize) -> Result<Vec<u32>> {
 }
 
 impl Bench {
-    /// Loads the model; every answer is `tokens` long.
+    /// Loads the model; a trial measures `tokens` steps.
     pub fn load(model: &Path, tokens: u32) -> Result<Bench> {
         let (backend, tokenizer) = load(model)?;
         let facts = backend.facts().clone();
@@ -146,7 +149,7 @@ impl Bench {
         self.facts.device.starts_with("cpu")
     }
 
-    /// Runs one case once and measures its decode steps.
+    /// Runs one case until `tokens` steps with all rows were measured, or a row ended by itself.
     pub fn run(&mut self, case: Case, arm: Arm) -> Result<Measured> {
         self.engine.set_gate_mode(if arm == Arm::Strict { GateMode::Strict } else { GateMode::Split });
         let mut receivers = Vec::with_capacity(case.batch);
@@ -154,29 +157,40 @@ impl Bench {
             receivers.push(self.submit(case, arm, row)?);
         }
         let mut measured = Measured::default();
+        let mut gaps_ms = Vec::new();
+        let mut previous_end: Option<Instant> = None;
         while !self.engine.is_idle() {
             let before = self.engine.backend().counters();
             let started = Instant::now();
             self.engine.step()?;
-            let elapsed = started.elapsed();
+            let ended = Instant::now();
             let after = self.engine.backend().counters();
             let steps = self.engine.snapshot(EnginePhase::Ready).steps;
-            if after.waits > before.waits && steps.batch_rows as usize == case.batch {
-                measured.step_ms.push(elapsed.as_secs_f64() * 1e3);
-                measured.waits_per_step = Some(after.waits - before.waits);
-                measured.evals_per_step = Some(after.evals - before.evals);
+            if after.waits == before.waits || steps.batch_rows as usize != case.batch {
+                previous_end = None;
+                continue;
+            }
+            measured.step_ms.push((ended - started).as_secs_f64() * 1e3);
+            gaps_ms.extend(previous_end.map(|end| (ended - end).as_secs_f64() * 1e3));
+            previous_end = Some(ended);
+            measured.waits_per_step = Some(after.waits - before.waits);
+            measured.evals_per_step = Some(after.evals - before.evals);
+            if measured.step_ms.len() == WARM_UP_STEPS + self.tokens as usize {
+                // A dropped receiver is a cancel.
+                receivers.clear();
             }
         }
-        measured.step_ms.drain(..WARM_UP_STEPS.min(measured.step_ms.len()));
-        let summaries: Result<Vec<RequestSummary>> = receivers.iter_mut().map(summary).collect();
-        let mean =
-            |values: Vec<f64>| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
-        let summaries = summaries?;
-        let gaps = |gap: fn(&RequestSummary) -> Option<std::time::Duration>| {
-            mean(summaries.iter().filter_map(gap).map(|gap| gap.as_secs_f64() * 1e3).collect())
-        };
-        measured.itl_ms_p50 = gaps(|summary| summary.itl_p50);
-        measured.itl_ms_p95 = gaps(|summary| summary.itl_p95);
+        receivers.iter_mut().try_for_each(refuse_failure)?;
+        let steps = measured.step_ms.len();
+        if steps < WARM_UP_STEPS + MIN_STEPS {
+            bail!("only {steps} steps had all {} rows: ask for more --tokens", case.batch);
+        }
+        measured.step_ms.drain(..WARM_UP_STEPS);
+        gaps_ms.drain(..WARM_UP_STEPS - 1);
+        gaps_ms.sort_by(f64::total_cmp);
+        // Rows of a batch get their tokens together, so the gap of one is the gap of all.
+        let at = |part: f64| gaps_ms.get((gaps_ms.len() as f64 * part) as usize).copied();
+        (measured.itl_ms_p50, measured.itl_ms_p95) = (at(0.5), at(0.95));
         Ok(measured)
     }
 
@@ -188,7 +202,8 @@ impl Bench {
             top_k: 0,
             min_p: 0.0,
             seed: Some(row as u64 + 1),
-            max_tokens: self.tokens,
+            // Room for the rows that started early to wait for the last.
+            max_tokens: self.tokens * (case.batch as u32 + 1) + 64,
             logprobs: (arm == Arm::Strict && row == 0).then_some(0),
             stop: Vec::new(),
         };
@@ -201,13 +216,11 @@ impl Bench {
     }
 }
 
-fn summary(receiver: &mut EventReceiver) -> Result<RequestSummary> {
+fn refuse_failure(receiver: &mut EventReceiver) -> Result<()> {
     for event in receiver.try_drain() {
-        match event {
-            EngineEvent::Finished { summary, .. } => return Ok(summary),
-            EngineEvent::Failed { error, .. } => return Err(anyhow!("a row failed: {error}")),
-            _ => {}
+        if let EngineEvent::Failed { error, .. } = event {
+            return Err(anyhow!("a row failed: {error}"));
         }
     }
-    Err(anyhow!("a row ended without its last event"))
+    Ok(())
 }
