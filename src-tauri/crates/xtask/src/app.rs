@@ -57,9 +57,6 @@ fn build(workspace: &Workspace, profile: Profile) -> Result<PathBuf, XtaskError>
 fn on_screen(workspace: &Workspace, app: &Path) -> Command {
     let mut command = command(&app.to_string_lossy(), [] as [&str; 0]);
     command.env("BRAID_STARTER_MODEL", starter_model(workspace));
-    if !names_a_language(env::var("LC_ALL").ok().or_else(|| env::var("LANG").ok()).as_deref()) {
-        command.env("LANG", "en_US.UTF-8").env_remove("LC_ALL");
-    }
     command
 }
 
@@ -80,25 +77,4 @@ fn has_display() -> Result<(), XtaskError> {
         return Err(XtaskError::NoDisplay);
     }
     Ok(())
-}
-
-/// Whether a locale is one of a language. In the C locale the webview reports the language "C", which `Intl` refuses.
-fn names_a_language(locale: Option<&str>) -> bool {
-    let language = locale.unwrap_or_default().split(['.', '@']).next().unwrap_or_default();
-    !matches!(language, "" | "C" | "POSIX")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_c_locale_is_no_language() {
-        for locale in [None, Some(""), Some("C"), Some("C.UTF-8"), Some("POSIX")] {
-            assert!(!names_a_language(locale), "{locale:?}");
-        }
-        for locale in ["en_US.UTF-8", "de_DE", "ja_JP.eucJP"] {
-            assert!(names_a_language(Some(locale)), "{locale}");
-        }
-    }
 }
