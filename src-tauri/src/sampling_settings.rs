@@ -35,6 +35,7 @@ pub fn validate(settings: &SamplingSettings) -> Result<ValidParams, InvalidParam
         max_tokens: settings.max_tokens,
         logprobs: settings.logprobs,
         stop: settings.stop.clone(),
+        ..SamplingParams::default()
     };
     params.validate()
 }

@@ -205,7 +205,7 @@ impl Bench {
             // Room for the rows that started early to wait for the last.
             max_tokens: self.tokens * (case.batch as u32 + 1) + 64,
             logprobs: (arm == Arm::Strict && row == 0).then_some(0),
-            stop: Vec::new(),
+            ..SamplingParams::default()
         };
         let request = NewRequest {
             prompt: prompt(&self.tokenizer, row)?,

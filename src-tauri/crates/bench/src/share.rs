@@ -3,7 +3,7 @@
 use crate::scenario::{self, Arm, Case};
 use anyhow::{Result, anyhow};
 use engine::RequestId;
-use engine::backend::{Backend, RowSampling, StepInput};
+use engine::backend::{Backend, BackendError, RowSampling, Sampled, StepInput};
 use engine::sampling::noise::row_base;
 use mlx_backend::MlxBackend;
 use std::path::Path;
@@ -41,14 +41,14 @@ impl Shares {
             self.backend.forward(&inputs).map_err(|error| anyhow!(error))?;
             self.backend.probe_forward()?;
             let forward = started.elapsed().as_secs_f64();
-            let sampling: Vec<RowSampling> =
+            let sampling: Vec<RowSampling<'_>> =
                 rows.iter().map(|row| settings(case, arm, *row, inputs[*row], widths[*row])).collect();
             let started = Instant::now();
             let sampled = match arm {
                 Arm::Strict => {
                     rows.iter().map(|row| self.backend.sample_row(*row, &sampling[*row])).collect()
                 }
-                _ => self.backend.sample_fused(&rows, &sampling),
+                _ => self.fused(&rows, &sampling),
             };
             let sampled = sampled.map_err(|error| anyhow!(error))?;
             let sample = started.elapsed().as_secs_f64();
@@ -65,6 +65,11 @@ impl Shares {
         Ok(shares[shares.len() / 2])
     }
 
+    fn fused(&mut self, rows: &[usize], sampling: &[RowSampling<'_>]) -> Result<Vec<Sampled>, BackendError> {
+        self.backend.submit_fused(rows, sampling)?;
+        Ok(self.backend.read_fused(rows, sampling)?.sampled)
+    }
+
     fn join(&mut self, row: usize) -> Result<StepInput> {
         let prompt = scenario::prompt(&self.tokenizer, row)?;
         let Some((last, before)) = prompt.split_last() else {
@@ -78,16 +83,21 @@ impl Shares {
     }
 }
 
-fn settings(case: Case, arm: Arm, row: usize, input: StepInput, shortlist_width: u32) -> RowSampling {
+fn settings(
+    case: Case,
+    arm: Arm,
+    row: usize,
+    input: StepInput,
+    shortlist_width: u32,
+) -> RowSampling<'static> {
     let (temperature, top_p) = case.sampling.values();
     RowSampling {
         temperature,
-        top_k: 0,
         top_p,
-        min_p: 0.0,
         is_greedy: temperature == 0.0,
         noise_base: row_base(row as u64 + 1, input.kv_cache_tokens + 1),
         shortlist_width,
         logprobs: (arm == Arm::Strict && row == 0).then_some(0),
+        ..RowSampling::GREEDY
     }
 }

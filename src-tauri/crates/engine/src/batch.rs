@@ -75,7 +75,7 @@ impl Batch {
     }
 
     /// Sampling of the rows at `indices`, in that order.
-    pub(crate) fn sampling(&self, indices: &[usize]) -> Vec<RowSampling> {
+    pub(crate) fn sampling(&self, indices: &[usize]) -> Vec<RowSampling<'_>> {
         indices.iter().map(|&row| self.rows[row].sampling()).collect()
     }
 

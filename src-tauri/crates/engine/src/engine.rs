@@ -16,7 +16,7 @@ use crate::{
     clock::Clock,
     event::{EventReceiver, FinishReason},
     gate::{self, GateMode, GatePlan, SamplingPath},
-    metrics::steps::{StepMetrics, StepSample, counted},
+    metrics::steps::{StepMetrics, StepSample},
     request::{NewRequest, QueueLimit, Submission, check},
     row::{Ending, Row},
     scheduler::{Scheduler, Work},
@@ -203,7 +203,7 @@ impl<B: Backend> Engine<B> {
         let plan = gate::plan(self.gate_mode, &self.batch.facts());
         let sampled = self.sample(&plan)?;
         let read_at = self.clock.now();
-        let counted = counted(before, self.backend.counters());
+        let counted = self.backend.counters().since(before);
         let rows = self.batch.len();
         let endings = self.keep_books(&plan, sampled)?;
         let now = self.clock.now();
@@ -235,10 +235,9 @@ impl<B: Backend> Engine<B> {
         let mut results: Vec<Option<Sampled>> = vec![None; plan.rows.len()];
         let fused = plan.rows_on(SamplingPath::Fused);
         if !fused.is_empty() {
-            let sampled = self
-                .backend
-                .sample_fused(&fused, &self.batch.sampling(&fused))
-                .map_err(EngineError::backend)?;
+            let sampling = self.batch.sampling(&fused);
+            self.backend.submit_fused(&fused, &sampling).map_err(EngineError::backend)?;
+            let sampled = self.backend.read_fused(&fused, &sampling).map_err(EngineError::backend)?.sampled;
             if sampled.len() != fused.len() {
                 return Err(EngineError::ResultCount { rows: fused.len(), results: sampled.len() });
             }

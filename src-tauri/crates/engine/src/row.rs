@@ -172,7 +172,7 @@ impl Row {
     }
 
     /// What the sampler has to know for the token after the latest forward pass.
-    pub(crate) fn sampling(&self) -> RowSampling {
+    pub(crate) fn sampling(&self) -> RowSampling<'_> {
         RowSampling {
             shortlist_width: self.shortlist_width,
             ..RowSampling::new(&self.params, self.seed, self.position())

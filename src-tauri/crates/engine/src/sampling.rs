@@ -15,18 +15,30 @@ pub mod reference;
 
 use crate::{backend::RowSampling, params::ValidParams};
 
-impl RowSampling {
-    /// What the sampler has to know to draw the token at `position` (its index in prompt plus output).
-    pub fn new(params: &ValidParams, seed: u64, position: u32) -> Self {
+/// Stands for a token id in the hash that decides whether XTC acts at a position.
+const XTC_DRAW: u32 = u32::MAX;
+
+impl<'a> RowSampling<'a> {
+    /// What the sampler has to know to draw the token at `position` (its index in prompt plus output), before what
+    /// only the row knows: penalties, mask, forced token, shortlist width.
+    pub fn new(params: &'a ValidParams, seed: u64, position: u32) -> Self {
+        let noise_base = noise::row_base(seed, position);
+        let draw = noise::uniform(noise::token_hash(noise_base, XTC_DRAW));
         Self {
             temperature: params.temperature,
             top_k: params.top_k,
             top_p: params.top_p,
             min_p: params.min_p,
+            xtc_threshold: params.xtc.filter(|xtc| draw < xtc.probability).map(|xtc| xtc.threshold),
             is_greedy: params.is_greedy(),
-            noise_base: noise::row_base(seed, position),
+            noise_base,
             shortlist_width: 0,
+            penalties: None,
+            bias: &params.logit_bias,
+            mask: None,
+            forced: None,
             logprobs: params.logprobs,
+            wants_bias_trace: params.wants_bias_trace,
         }
     }
 }

@@ -26,7 +26,8 @@ use crate::model::Model;
 use crate::mx::{Array, Dtype, Purpose, ops};
 use crate::sampling::fused::{Sampler, take_rows};
 use engine::backend::{
-    Backend, BackendError, BackendFacts, Counters, MemoryUse, RowSampling, Sampled, StepInput,
+    Backend, BackendError, BackendFacts, Counters, FusedRead, MemoryUse, RowSampling, Sampled, SnapshotId,
+    StepInput,
 };
 use engine::{RequestId, TokenId};
 use mlx_rs::{Device, DeviceType, memory};
@@ -102,6 +103,7 @@ impl MlxBackend {
             },
             compute_dtype: dtype_name(dtype).into(),
             device: device.into(),
+            memory_limit_bytes: u64::MAX,
         };
         tracing::info!(architecture = %facts.architecture, device, bytes = facts.model_bytes, "model loaded");
         Ok(MlxBackend {
@@ -207,19 +209,53 @@ impl Backend for MlxBackend {
         Ok(self.run_forward(inputs)?)
     }
 
-    fn sample_fused(
-        &mut self,
-        rows: &[usize],
-        sampling: &[RowSampling],
-    ) -> Result<Vec<Sampled>, BackendError> {
-        let logits = take_rows(self.logits()?, rows)?;
-        Ok(self.sampler.sample(&logits, sampling)?)
+    fn submit_fused(&mut self, _: &[usize], _: &[RowSampling<'_>]) -> Result<(), BackendError> {
+        self.logits()?;
+        Ok(())
     }
 
-    fn sample_row(&mut self, row: usize, sampling: &RowSampling) -> Result<Sampled, BackendError> {
+    fn forward_ahead(&mut self, _: &[u32]) -> Result<(), BackendError> {
+        Err(Box::new(MlxError::Misuse { what: "forward ahead", rows: self.cache.rows() }))
+    }
+
+    fn read_fused(
+        &mut self,
+        rows: &[usize],
+        sampling: &[RowSampling<'_>],
+    ) -> Result<FusedRead, BackendError> {
+        let logits = take_rows(self.logits()?, rows)?;
+        Ok(FusedRead { sampled: self.sampler.sample(&logits, sampling)?, is_ahead_stale: false })
+    }
+
+    fn sample_row(&mut self, row: usize, sampling: &RowSampling<'_>) -> Result<Sampled, BackendError> {
         let row = row as i32;
         let logits = ops::slice_axis(self.logits()?, 0, row, row + 1)?;
         Ok(self.sampler.sample_alone(&logits, sampling)?)
+    }
+
+    fn snapshot_prefill(&mut self, _: RequestId) -> Result<SnapshotId, BackendError> {
+        Err(Box::new(MlxError::Misuse { what: "snapshot", rows: self.cache.rows() }))
+    }
+
+    fn snapshot_row(&mut self, _: usize, _: u32) -> Result<SnapshotId, BackendError> {
+        Err(Box::new(MlxError::Misuse { what: "snapshot", rows: self.cache.rows() }))
+    }
+
+    fn restore(&mut self, _: RequestId, _: SnapshotId, _: u32) -> Result<(), BackendError> {
+        Err(Box::new(MlxError::Misuse { what: "restore", rows: self.cache.rows() }))
+    }
+
+    fn drop_snapshot(&mut self, _: SnapshotId) {}
+
+    fn trim_memory(&mut self) {}
+
+    fn reset(&mut self) -> Result<(), BackendError> {
+        self.private.clear();
+        self.keep_rows(&[])
+    }
+
+    fn dispatch_fingerprint(&self) -> String {
+        format!("{}, {} rows", self.facts.device, self.cache.rows())
     }
 
     fn counters(&self) -> Counters {

@@ -98,17 +98,6 @@ pub(crate) struct StepMetrics {
     busy_since: Option<Instant>,
 }
 
-/// What one step added to the running totals.
-pub(crate) fn counted(before: Counters, after: Counters) -> Counters {
-    Counters {
-        evals: after.evals - before.evals,
-        waits: after.waits - before.waits,
-        host_reads: after.host_reads - before.host_reads,
-        width_misses: after.width_misses - before.width_misses,
-        waited: after.waited.saturating_sub(before.waited),
-    }
-}
-
 impl StepMetrics {
     /// Number of the step that is running or comes next, from 1.
     pub(crate) fn next_step(&self) -> u64 {

@@ -39,10 +39,14 @@ pub fn token_hash(row_base: u32, id: u32) -> u32 {
 /// Largest uniform used: f32 rounds hashes near 2^32 up to 1, whose noise would be minus infinity.
 pub const MAX_UNIFORM: f32 = 1.0 - 1.0 / 16_777_216.0;
 
+/// A hash as a number above 0 and below 1.
+pub fn uniform(hash: u32) -> f32 {
+    ((hash as f32 + 0.5) * (1.0 / 4_294_967_296.0)).min(MAX_UNIFORM)
+}
+
 /// Gumbel noise of a hash, in f32: from -2.811541 to 22.873857, never infinite.
 pub fn gumbel(hash: u32) -> f32 {
-    let uniform = ((hash as f32 + 0.5) * (1.0 / 4_294_967_296.0)).min(MAX_UNIFORM);
-    -(-(-uniform).ln_1p()).ln()
+    -(-(-uniform(hash)).ln_1p()).ln()
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ struct Candidate {
 /// # Errors
 /// [`BadRow::NonFiniteLogits`] if a logit is NaN or the largest is positive infinity; [`BadRow::NothingAllowed`] if
 /// every logit is negative infinity.
-pub fn sample(logits: &[f32], tokenizer_size: u32, sampling: &RowSampling) -> Result<TokenId, BadRow> {
+pub fn sample(logits: &[f32], tokenizer_size: u32, sampling: &RowSampling<'_>) -> Result<TokenId, BadRow> {
     let logits = allowed(logits, tokenizer_size);
     let likeliest = check_row(logits)?;
     if sampling.is_greedy {
@@ -42,7 +42,11 @@ pub fn sample(logits: &[f32], tokenizer_size: u32, sampling: &RowSampling) -> Re
 ///
 /// # Errors
 /// As [`sample`].
-pub fn support(logits: &[f32], tokenizer_size: u32, sampling: &RowSampling) -> Result<Vec<TokenId>, BadRow> {
+pub fn support(
+    logits: &[f32],
+    tokenizer_size: u32,
+    sampling: &RowSampling<'_>,
+) -> Result<Vec<TokenId>, BadRow> {
     let logits = allowed(logits, tokenizer_size);
     let likeliest = check_row(logits)?;
     if sampling.is_greedy {
@@ -95,7 +99,7 @@ fn check_row(logits: &[f32]) -> Result<TokenId, BadRow> {
 }
 
 /// Divides by the temperature, then applies top-k, top-p and min-p. The likeliest token always stays.
-fn filter(logits: &[f32], sampling: &RowSampling) -> Vec<Candidate> {
+fn filter(logits: &[f32], sampling: &RowSampling<'_>) -> Vec<Candidate> {
     let mut kept = rank(logits, sampling.temperature);
     let best = kept[0].scaled;
     if sampling.top_k > 0 {

@@ -9,7 +9,9 @@ use std::{
 use super::{FakeClock, FakeRow, FaultAt, Script, VOCAB_TOKENS};
 use crate::{
     BackendError, RequestId, TokenId,
-    backend::{Backend, BackendFacts, Counters, MemoryUse, RowSampling, Sampled, StepInput},
+    backend::{
+        Backend, BackendFacts, Counters, FusedRead, MemoryUse, RowSampling, Sampled, SnapshotId, StepInput,
+    },
     clock::Clock,
     sampling::reference,
 };
@@ -27,8 +29,18 @@ pub enum Call {
     KeepRows(Vec<usize>),
     /// A forward pass over the batch, by request.
     Forward(Vec<RequestId>),
-    /// Rows sampled together.
+    /// Rows submitted to be sampled together.
     SampleFused(Vec<usize>),
+    /// The next forward pass, before the tokens were read.
+    ForwardAhead(Vec<RequestId>),
+    /// A snapshot of this many columns.
+    Snapshot(SnapshotId, usize),
+    /// This many columns of a snapshot opened a request's private KV cache.
+    Restore(RequestId, SnapshotId, usize),
+    /// A snapshot was freed.
+    DropSnapshot(SnapshotId),
+    /// Everything was dropped.
+    Reset,
     /// A row sampled alone.
     SampleRow(usize),
 }
@@ -57,6 +69,12 @@ pub struct FakeBackend {
     batch: Vec<(RequestId, FakeRow)>,
     /// Rows of the latest forward pass that were not sampled yet.
     unsampled: Vec<usize>,
+    /// Rows of the fused graph that was submitted and not read, with their tokens.
+    submitted: Option<(Vec<usize>, Vec<Sampled>)>,
+    /// Whether `batch` has already taken the tokens of `submitted`.
+    is_ahead: bool,
+    snapshots: HashMap<SnapshotId, Vec<TokenId>>,
+    next_snapshot: u64,
     steps: u64,
     keeps: u64,
     counters: Counters,
@@ -85,6 +103,7 @@ impl FakeBackend {
             quantisation: "none".into(),
             compute_dtype: "f32".into(),
             device: "cpu, scripted".into(),
+            memory_limit_bytes: script.memory_limit_bytes,
         };
         Self {
             script,
@@ -93,6 +112,10 @@ impl FakeBackend {
             private: HashMap::new(),
             batch: Vec::new(),
             unsampled: Vec::new(),
+            submitted: None,
+            is_ahead: false,
+            snapshots: HashMap::new(),
+            next_snapshot: 0,
             steps: 0,
             keeps: 0,
             counters: Counters::default(),
@@ -135,14 +158,27 @@ impl FakeBackend {
         if self.script.faults.contains(&fault) { Err(format!("scripted: {fault:?}").into()) } else { Ok(()) }
     }
 
-    /// One graph, one wait, one host read.
+    /// Snapshots that are kept.
+    pub fn snapshots(&self) -> usize {
+        self.snapshots.len()
+    }
+
+    fn keep_snapshot(&mut self, tokens: Vec<TokenId>) -> SnapshotId {
+        let id = SnapshotId(self.next_snapshot);
+        self.next_snapshot += 1;
+        self.note(Call::Snapshot(id, tokens.len()));
+        self.snapshots.insert(id, tokens);
+        id
+    }
+
+    /// One wait, one host read.
     fn count_read(&mut self) {
-        self.counters.evals += 1;
         self.counters.waits += 1;
         self.counters.host_reads += 1;
     }
 
-    fn sample(&mut self, row: usize, sampling: &RowSampling) -> Sampled {
+    fn sample(&mut self, row: usize, sampling: &RowSampling<'_>) -> Sampled {
+        self.is_ahead = false;
         let index = self.unsampled.iter().position(|other| *other == row);
         self.unsampled.remove(index.expect("each row is sampled once per forward pass"));
         let logits = self.script.logits(&self.batch[row].1);
@@ -152,10 +188,26 @@ impl FakeBackend {
             token,
             shortlist_width: sampling.shortlist_width.max(self.width_needed(sampling)),
             logprobs: sampling.logprobs.and_then(logprobs),
+            bias_trace: None,
         }
     }
 
-    fn width_needed(&self, sampling: &RowSampling) -> u32 {
+    fn run_forward(&mut self, inputs: &[StepInput]) -> Result<(), BackendError> {
+        assert!(self.unsampled.is_empty(), "rows {:?} were not sampled in the last step", self.unsampled);
+        assert_eq!(inputs.len(), self.batch.len(), "one input per row of the batch");
+        self.steps += 1;
+        self.spend(self.script.step);
+        assert_ne!(Some(self.steps), self.script.panic_at_step, "scripted panic");
+        self.fail_if(FaultAt::Forward(self.steps))?;
+        for (input, (id, row)) in inputs.iter().zip(&mut self.batch) {
+            assert_eq!(input.kv_cache_tokens as usize, row.tokens.len(), "KV cache of {id}");
+            row.tokens.push(input.token);
+        }
+        self.unsampled = (0..self.batch.len()).collect();
+        Ok(())
+    }
+
+    fn width_needed(&self, sampling: &RowSampling<'_>) -> u32 {
         let has_open_shortlist = !sampling.is_greedy && sampling.top_k == 0 && sampling.top_p < 1.0;
         if has_open_shortlist { self.script.needed_width } else { 0 }
     }
@@ -198,52 +250,121 @@ impl Backend for FakeBackend {
         assert!(keep.is_sorted_by(|a, b| a < b), "rows to keep must ascend: {keep:?}");
         self.keeps += 1;
         self.fail_if(FaultAt::KeepRows(self.keeps))?;
-        self.unsampled.clear();
+        // Rows of a forward pass ahead are still to be sampled; others were.
+        self.unsampled = if self.is_ahead { (0..keep.len()).collect() } else { Vec::new() };
         self.batch = keep.iter().map(|row| self.batch[*row].clone()).collect();
         self.note(Call::KeepRows(keep.to_vec()));
         Ok(())
     }
 
     fn forward(&mut self, inputs: &[StepInput]) -> Result<(), BackendError> {
-        assert!(self.unsampled.is_empty(), "rows {:?} were not sampled in the last step", self.unsampled);
-        assert_eq!(inputs.len(), self.batch.len(), "one input per row of the batch");
-        self.steps += 1;
-        self.spend(self.script.step);
-        assert_ne!(Some(self.steps), self.script.panic_at_step, "scripted panic");
-        self.fail_if(FaultAt::Forward(self.steps))?;
-        for (input, (id, row)) in inputs.iter().zip(&mut self.batch) {
-            assert_eq!(input.kv_cache_tokens as usize, row.tokens.len(), "KV cache of {id}");
-            assert!(input.kv_cache_tokens < self.facts.context_tokens, "{id} overran its context");
-            row.tokens.push(input.token);
+        assert!(self.submitted.is_none(), "the last fused graph was not read");
+        if std::mem::take(&mut self.is_ahead) {
+            // A replay: the same columns are written again.
+            self.unsampled.clear();
+            self.batch.iter_mut().for_each(|(_, row)| _ = row.tokens.pop());
         }
-        self.unsampled = (0..self.batch.len()).collect();
+        self.run_forward(inputs)?;
         self.note(Call::Forward(self.batch.iter().map(|(id, _)| *id).collect()));
         Ok(())
     }
 
-    fn sample_fused(
-        &mut self,
-        rows: &[usize],
-        sampling: &[RowSampling],
-    ) -> Result<Vec<Sampled>, BackendError> {
+    fn submit_fused(&mut self, rows: &[usize], sampling: &[RowSampling<'_>]) -> Result<(), BackendError> {
         assert!(!rows.is_empty() && rows.len() == sampling.len(), "one sampling per row");
         assert!(rows.is_sorted_by(|a, b| a < b), "rows must ascend: {rows:?}");
-        assert!(sampling.iter().all(|row| row.logprobs.is_none()), "logprobs are not fused");
+        assert!(self.submitted.is_none(), "the last fused graph was not read");
         self.fail_if(FaultAt::Sample(self.steps))?;
+        self.counters.evals += 1;
+        self.note(Call::SampleFused(rows.to_vec()));
+        let sampled = rows.iter().zip(sampling).map(|(row, sampling)| self.sample(*row, sampling)).collect();
+        self.submitted = Some((rows.to_vec(), sampled));
+        Ok(())
+    }
+
+    fn forward_ahead(&mut self, columns: &[u32]) -> Result<(), BackendError> {
+        let (rows, sampled) = self.submitted.clone().expect("a fused graph was submitted");
+        assert!(rows.len() == self.batch.len() && self.unsampled.is_empty(), "the graph covers the batch");
+        assert!(!self.is_ahead, "one forward pass ahead at a time");
+        let inputs: Vec<StepInput> = columns
+            .iter()
+            .zip(&sampled)
+            .map(|(column, sampled)| StepInput {
+                token: sampled.token.unwrap_or(0),
+                kv_cache_tokens: *column,
+            })
+            .collect();
+        self.counters.evals += 1;
+        self.counters.forwards_ahead += 1;
+        self.counters.forwards_overlapped += 1;
+        self.run_forward(&inputs)?;
+        self.is_ahead = true;
+        self.note(Call::ForwardAhead(self.batch.iter().map(|(id, _)| *id).collect()));
+        Ok(())
+    }
+
+    fn read_fused(
+        &mut self,
+        rows: &[usize],
+        sampling: &[RowSampling<'_>],
+    ) -> Result<FusedRead, BackendError> {
+        let (submitted, sampled) = self.submitted.take().expect("a fused graph was submitted");
+        assert_eq!(submitted, rows, "the rows of the graph are read");
         self.count_read();
-        if sampling.iter().any(|row| row.shortlist_width < self.width_needed(row)) {
+        let is_narrow = sampling.iter().any(|row| row.shortlist_width < self.width_needed(row));
+        if is_narrow {
+            self.counters.evals += 1;
             self.count_read();
             self.counters.width_misses += 1;
         }
-        self.note(Call::SampleFused(rows.to_vec()));
-        Ok(rows.iter().zip(sampling).map(|(row, sampling)| self.sample(*row, sampling)).collect())
+        Ok(FusedRead { sampled, is_ahead_stale: self.is_ahead && is_narrow })
     }
 
-    fn sample_row(&mut self, row: usize, sampling: &RowSampling) -> Result<Sampled, BackendError> {
+    fn sample_row(&mut self, row: usize, sampling: &RowSampling<'_>) -> Result<Sampled, BackendError> {
         self.fail_if(FaultAt::Sample(self.steps))?;
+        self.counters.evals += 1;
         self.count_read();
         self.note(Call::SampleRow(row));
         Ok(self.sample(row, sampling))
+    }
+
+    fn snapshot_prefill(&mut self, id: RequestId) -> Result<SnapshotId, BackendError> {
+        let tokens = self.private.get(&id).cloned().unwrap_or_default();
+        Ok(self.keep_snapshot(tokens))
+    }
+
+    fn snapshot_row(&mut self, row: usize, tokens: u32) -> Result<SnapshotId, BackendError> {
+        let kept = self.batch[row].1.tokens[..tokens as usize].to_vec();
+        Ok(self.keep_snapshot(kept))
+    }
+
+    fn restore(&mut self, id: RequestId, snapshot: SnapshotId, tokens: u32) -> Result<(), BackendError> {
+        let kept = self.snapshots.get(&snapshot).expect("the snapshot was not dropped");
+        let opened = self.private.insert(id, kept[..tokens as usize].to_vec());
+        assert!(opened.is_none(), "{id} had a private KV cache already");
+        self.note(Call::Restore(id, snapshot, tokens as usize));
+        Ok(())
+    }
+
+    fn drop_snapshot(&mut self, snapshot: SnapshotId) {
+        assert!(self.snapshots.remove(&snapshot).is_some(), "{snapshot:?} dropped twice");
+        self.note(Call::DropSnapshot(snapshot));
+    }
+
+    fn trim_memory(&mut self) {}
+
+    fn reset(&mut self) -> Result<(), BackendError> {
+        self.batch.clear();
+        self.private.clear();
+        self.snapshots.clear();
+        self.unsampled.clear();
+        self.submitted = None;
+        self.is_ahead = false;
+        self.note(Call::Reset);
+        Ok(())
+    }
+
+    fn dispatch_fingerprint(&self) -> String {
+        format!("scripted, {} rows", self.batch.len())
     }
 
     fn counters(&self) -> Counters {

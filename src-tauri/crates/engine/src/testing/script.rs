@@ -124,6 +124,8 @@ pub struct Script {
     pub bad_logits: Option<BadLogits>,
     /// Prompts that start with this token cannot be read.
     pub unreadable: Option<TokenId>,
+    /// Device memory that the engine may plan with, in bytes.
+    pub memory_limit_bytes: u64,
     /// Shortlist width that top-p rows need; a narrower one costs a width miss.
     pub needed_width: u32,
 }
@@ -140,6 +142,7 @@ impl Default for Script {
             panic_at_step: None,
             bad_logits: None,
             unreadable: None,
+            memory_limit_bytes: 1 << 40,
             needed_width: 0,
         }
     }

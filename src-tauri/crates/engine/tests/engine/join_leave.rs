@@ -48,6 +48,7 @@ impl History {
             max_tokens: 1 + rng.below(12) as u32,
             logprobs: rng.pick(&[None, None, None, Some(0), Some(3)]),
             stop: rng.pick(&[vec![], vec![], vec!["e".into()], vec!["ab".into(), "q".into()]]),
+            ..SamplingParams::default()
         }
     }
 

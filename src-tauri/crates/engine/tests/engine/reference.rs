@@ -11,8 +11,8 @@ fn plain() -> SamplingParams {
     SamplingParams { temperature: 1.0, max_tokens: 1, ..crate::support::params() }
 }
 
-fn at(params: SamplingParams, seed: u64, position: u32) -> RowSampling {
-    RowSampling::new(&params.validate().unwrap(), seed, position)
+fn at(params: SamplingParams, seed: u64, position: u32) -> RowSampling<'static> {
+    RowSampling::new(Box::leak(Box::new(params.validate().unwrap())), seed, position)
 }
 
 fn from_probabilities(probabilities: &[f32]) -> Vec<f32> {

@@ -29,7 +29,7 @@ pub fn params() -> SamplingParams {
         seed: Some(7),
         max_tokens: 16,
         logprobs: None,
-        stop: Vec::new(),
+        ..SamplingParams::default()
     }
 }
 

@@ -61,7 +61,7 @@ impl Sampler {
         }
     }
 
-    fn family(&self, row: &RowSampling) -> Family {
+    fn family(&self, row: &RowSampling<'_>) -> Family {
         let limits_k = row.top_k > 0 && (row.top_k as i32) < self.vocab;
         match () {
             _ if row.is_greedy => Family::Greedy,
@@ -75,7 +75,7 @@ impl Sampler {
     ///
     /// # Errors
     /// [`crate::MlxError::Op`].
-    pub fn sample(&self, logits: &Array, sampling: &[RowSampling]) -> Result<Vec<Sampled>> {
+    pub fn sample(&self, logits: &Array, sampling: &[RowSampling<'_>]) -> Result<Vec<Sampled>> {
         let mut results = self.sample_once(logits, sampling)?;
         loop {
             let narrow: Vec<usize> =
@@ -84,7 +84,7 @@ impl Sampler {
                 break;
             }
             mx::count_width_miss();
-            let again: Vec<RowSampling> = narrow
+            let again: Vec<RowSampling<'_>> = narrow
                 .iter()
                 .map(|&row| RowSampling { shortlist_width: self.wider_than(results[row].2), ..sampling[row] })
                 .collect();
@@ -102,7 +102,7 @@ impl Sampler {
     }
 
     /// Token, flags and shortlist width of each row.
-    fn sample_once(&self, logits: &Array, sampling: &[RowSampling]) -> Result<Vec<(u32, u32, u32)>> {
+    fn sample_once(&self, logits: &Array, sampling: &[RowSampling<'_>]) -> Result<Vec<(u32, u32, u32)>> {
         let x = self.prepare(logits)?;
         let mut picks = Vec::new();
         let mut order = Vec::with_capacity(sampling.len());
@@ -112,7 +112,7 @@ impl Sampler {
             if rows.is_empty() {
                 continue;
             }
-            let own: Vec<RowSampling> = rows.iter().map(|&row| sampling[row]).collect();
+            let own: Vec<RowSampling<'_>> = rows.iter().map(|&row| sampling[row]).collect();
             let part = if rows.len() == sampling.len() { x.clone() } else { take_rows(&x, &rows)? };
             let (pick, width) = self.pick(family, &part, &own)?;
             picks.push(pick);
@@ -131,7 +131,7 @@ impl Sampler {
         Ok(results)
     }
 
-    fn pick(&self, family: Family, x: &Array, rows: &[RowSampling]) -> Result<(Picks, u32)> {
+    fn pick(&self, family: Family, x: &Array, rows: &[RowSampling<'_>]) -> Result<(Picks, u32)> {
         match family {
             Family::Greedy => Ok((greedy(x)?, 0)),
             Family::Untruncated => Ok((self.untruncated(x, rows)?, 0)),
@@ -143,13 +143,13 @@ impl Sampler {
     }
 
     /// Token and flags of one row as arrays `[1]` u32, in the graph of the caller.
-    pub(super) fn pick_one(&self, x: &Array, row: &RowSampling) -> Result<(Array, Array, u32)> {
+    pub(super) fn pick_one(&self, x: &Array, row: &RowSampling<'_>) -> Result<(Array, Array, u32)> {
         let (picks, width) = self.pick(self.family(row), x, std::slice::from_ref(row))?;
         Ok((picks.tokens, picks.flags, width))
     }
 
     /// Shortlist width that every row of the family is asked to fit in.
-    fn width(&self, rows: &[RowSampling]) -> u32 {
+    fn width(&self, rows: &[RowSampling<'_>]) -> u32 {
         let own = rows.iter().map(|row| match row.top_k {
             0 => row.shortlist_width.max(TOP_P_WIDTHS[0]),
             k if k as i32 >= self.vocab => row.shortlist_width.max(TOP_P_WIDTHS[0]),
@@ -160,7 +160,7 @@ impl Sampler {
     }
 
     /// Temperature and min-p over all ids.
-    fn untruncated(&self, x: &Array, rows: &[RowSampling]) -> Result<Picks> {
+    fn untruncated(&self, x: &Array, rows: &[RowSampling<'_>]) -> Result<Picks> {
         let scaled = ops::divide(x, &column(rows, |row| row.temperature))?;
         let scores = ops::add(&scaled, &noise::gumbel(&bases(rows), &self.mixed_ids)?)?;
         let (top, flags) = (ops::max(x, 1)?, ops::is_nan(&ops::sum(x, 1)?)?);
@@ -175,7 +175,7 @@ impl Sampler {
     }
 
     /// Top-k, top-p and min-p over the `width` likeliest ids.
-    fn truncated(&self, x: &Array, rows: &[RowSampling], width: u32) -> Result<Picks> {
+    fn truncated(&self, x: &Array, rows: &[RowSampling<'_>], width: u32) -> Result<Picks> {
         let list = shortlist::shortlist(x, width as i32)?;
         let temperatures = column(rows, |row| row.temperature);
         let scaled = ops::divide(&list.values, &temperatures)?;
@@ -214,10 +214,10 @@ impl Sampler {
         &self,
         x: &Array,
         within: &Array,
-        rows: &[RowSampling],
+        rows: &[RowSampling<'_>],
         temperatures: &Array,
     ) -> Result<Array> {
-        let has_k = |row: &RowSampling| row.top_k > 0 && (row.top_k as i32) < self.vocab;
+        let has_k = |row: &RowSampling<'_>| row.top_k > 0 && (row.top_k as i32) < self.vocab;
         let whole = |x: &Array| ops::logsumexp(&ops::divide(x, temperatures)?, 1);
         match (rows.iter().any(has_k), rows.iter().all(has_k)) {
             (_, true) => ops::logsumexp(within, 1),
@@ -231,8 +231,8 @@ impl Sampler {
     }
 
     /// Whether the shortlist ends before the row's top-p is reached, `[b, 1]`; `None` where it cannot.
-    fn too_narrow(&self, reached: &Array, rows: &[RowSampling], width: u32) -> Result<Option<Array>> {
-        let can_miss = |row: &RowSampling| row.top_k == 0 || row.top_k as i32 >= self.vocab;
+    fn too_narrow(&self, reached: &Array, rows: &[RowSampling<'_>], width: u32) -> Result<Option<Array>> {
+        let can_miss = |row: &RowSampling<'_>| row.top_k == 0 || row.top_k as i32 >= self.vocab;
         if width as i32 >= self.vocab || !rows.iter().any(can_miss) {
             return Ok(None);
         }
@@ -249,7 +249,7 @@ pub(super) fn sampled(token: u32, flags: u32, width: u32) -> Sampled {
         flags if flags & NOTHING_ALLOWED != 0 => Err(BadRow::NothingAllowed),
         _ => Ok(token),
     };
-    Sampled { token, shortlist_width: width, logprobs: None }
+    Sampled { token, shortlist_width: width, logprobs: None, bias_trace: None }
 }
 
 /// Whether a flag word says that the shortlist was too narrow.
@@ -288,16 +288,16 @@ fn flat(a: &Array) -> Result<Array> {
     ops::reshape(a, &[-1])
 }
 
-fn ln_min_p(row: &RowSampling) -> f32 {
+fn ln_min_p(row: &RowSampling<'_>) -> f32 {
     if row.min_p > 0.0 { row.min_p.ln() } else { f32::NEG_INFINITY }
 }
 
-fn column(rows: &[RowSampling], value: impl Fn(&RowSampling) -> f32) -> Array {
+fn column(rows: &[RowSampling<'_>], value: impl Fn(&RowSampling<'_>) -> f32) -> Array {
     let values: Vec<f32> = rows.iter().map(value).collect();
     Array::from_slice(&values, &[rows.len() as i32, 1])
 }
 
-fn bases(rows: &[RowSampling]) -> Array {
+fn bases(rows: &[RowSampling<'_>]) -> Array {
     let values: Vec<u32> = rows.iter().map(|row| row.noise_base).collect();
     Array::from_slice(&values, &[rows.len() as i32, 1])
 }

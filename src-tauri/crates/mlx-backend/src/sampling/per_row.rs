@@ -14,7 +14,7 @@ impl Sampler {
     ///
     /// # Errors
     /// [`crate::MlxError::Op`].
-    pub fn sample_alone(&self, logits: &Array, row: &RowSampling) -> Result<Sampled> {
+    pub fn sample_alone(&self, logits: &Array, row: &RowSampling<'_>) -> Result<Sampled> {
         let mut row = *row;
         loop {
             let x = self.prepare(logits)?;

@@ -1,6 +1,7 @@
 //! A row in a batch computes what it computes alone, and what mlx-lm computes.
 
 use crate::starter;
+use engine::backend::RowSampling;
 use engine::backend::{Backend, StepInput};
 use serde::Deserialize;
 
@@ -34,7 +35,7 @@ fn logits_and_greedy_tokens_match_mlx_lm() {
                 assert!(difference < 1e-3, "{}: {difference}", fixture.text);
                 println!("{}: largest difference to mlx-lm {difference:e}", fixture.text);
             }
-            let sampled = backend.sample_fused(&[0], &[starter::greedy()]).expect("sampling runs");
+            let sampled = starter::sample_fused(&mut backend, &[0], &[RowSampling::GREEDY]);
             let token = *sampled[0].token.as_ref().expect("the row is good");
             tokens.push(token);
             input = StepInput { token, kv_cache_tokens: input.kv_cache_tokens + 1 };

@@ -34,21 +34,12 @@ fn array(rows: &[Vec<f32>]) -> Array {
     Array::from_slice(&rows.concat(), &[rows.len() as i32, rows[0].len() as i32])
 }
 
-fn row(temperature: f32, top_k: u32, top_p: f32, min_p: f32, noise_base: u32) -> RowSampling {
+fn row(temperature: f32, top_k: u32, top_p: f32, min_p: f32, noise_base: u32) -> RowSampling<'static> {
     let is_greedy = temperature < 1e-5 || top_k == 1;
-    RowSampling {
-        temperature,
-        top_k,
-        top_p,
-        min_p,
-        is_greedy,
-        noise_base,
-        shortlist_width: 0,
-        logprobs: None,
-    }
+    RowSampling { temperature, top_k, top_p, min_p, is_greedy, noise_base, ..RowSampling::GREEDY }
 }
 
-fn fused(sampler: &Sampler, logits: &[Vec<f32>], rows: &[RowSampling]) -> Vec<Result<u32, BadRow>> {
+fn fused(sampler: &Sampler, logits: &[Vec<f32>], rows: &[RowSampling<'_>]) -> Vec<Result<u32, BadRow>> {
     let sampled = sampler.sample(&array(logits), rows).expect("sampling runs");
     sampled.into_iter().map(|sampled| sampled.token).collect()
 }
@@ -72,7 +63,7 @@ fn golden_tokens_hold() {
         (11, [2584, 3482, 3027, 2584, 4014, 987, 2980, 3105]),
         (12, [2584, 987, 1304, 2584, 440, 377, 1330, 3681]),
     ] {
-        let rows: Vec<RowSampling> = (0..8)
+        let rows: Vec<RowSampling<'_>> = (0..8)
             .map(|b| {
                 let base = row_base(seeds[b], p0 + b as u32);
                 row(temperatures[b], top_k[b], top_p[b], min_p[b], base)
@@ -94,7 +85,7 @@ fn random_logits(dice: &mut Dice, vocab: usize) -> Vec<f32> {
         .collect()
 }
 
-fn random_row(dice: &mut Dice) -> RowSampling {
+fn random_row(dice: &mut Dice) -> RowSampling<'static> {
     let temperature = dice.one_of(&[0.0, 0.2, 0.7, 1.0, 1.3, 2.0]);
     let top_k = dice.one_of(&[0, 0, 1, 2, 5, 40, 300, 100_000]);
     // Not 0.5 or 0.9: tied logits reach such sums exactly, up to the rounding of either side's exp.
@@ -105,7 +96,7 @@ fn random_row(dice: &mut Dice) -> RowSampling {
 }
 
 /// Score that decides between candidates: device and host `ln` differ by ulps.
-fn score(logits: &[f32], row: &RowSampling, id: u32) -> f32 {
+fn score(logits: &[f32], row: &RowSampling<'_>, id: u32) -> f32 {
     logits[id as usize] / row.temperature + gumbel(token_hash(row.noise_base, id))
 }
 
@@ -119,7 +110,7 @@ fn fused_equals_reference_solo_and_permuted_on_a_thousand_mixed_batches() {
         let sampler = Sampler::new(vocab as u32, known as u32).expect("the sampler builds");
         let size = 1 + dice.below(8) as usize;
         let logits: Vec<Vec<f32>> = (0..size).map(|_| random_logits(&mut dice, vocab)).collect();
-        let rows: Vec<RowSampling> = (0..size).map(|_| random_row(&mut dice)).collect();
+        let rows: Vec<RowSampling<'_>> = (0..size).map(|_| random_row(&mut dice)).collect();
         let tokens = fused(&sampler, &logits, &rows);
         for b in 0..size {
             let expected = reference::sample(&logits[b], known as u32, &rows[b]);
@@ -138,7 +129,7 @@ fn fused_equals_reference_solo_and_permuted_on_a_thousand_mixed_batches() {
         let turn = dice.below(size as u64) as usize;
         let turned = |b: usize| (b + turn) % size;
         let moved_logits: Vec<Vec<f32>> = (0..size).map(|b| logits[turned(b)].clone()).collect();
-        let moved_rows: Vec<RowSampling> = (0..size).map(|b| rows[turned(b)]).collect();
+        let moved_rows: Vec<RowSampling<'_>> = (0..size).map(|b| rows[turned(b)]).collect();
         let moved = fused(&sampler, &moved_logits, &moved_rows);
         for b in 0..size {
             assert_eq!(moved[b], tokens[turned(b)], "round {round}: turned by {turn}");
@@ -176,7 +167,7 @@ fn filters_keep_what_they_should_at_their_boundaries() {
     let sampler = Sampler::new(3, 3).expect("the sampler builds");
     let logits = vec![[0.5f32, 0.3, 0.2].map(f32::ln).to_vec(); 400];
     let support = |top_k: u32, top_p: f32, min_p: f32| {
-        let rows: Vec<RowSampling> =
+        let rows: Vec<RowSampling<'_>> =
             (0..400).map(|position| row(1.0, top_k, top_p, min_p, row_base(5, position))).collect();
         let mut ids: Vec<u32> =
             fused(&sampler, &logits, &rows).into_iter().map(|token| token.expect("good")).collect();
@@ -201,7 +192,7 @@ fn a_gap_of_a_hundred_never_loses_at_a_wide_vocabulary() {
     let mut logits = vec![0.0; vocab as usize];
     logits[7] = 100.0;
     for block in 0..50 {
-        let rows: Vec<RowSampling> =
+        let rows: Vec<RowSampling<'_>> =
             (0..40).map(|draw| row(1.0, 0, 1.0, 0.0, row_base(3, block * 40 + draw))).collect();
         let tokens = fused(&sampler, &vec![logits.clone(); 40], &rows);
         assert!(tokens.iter().all(|token| *token == Ok(7)), "block {block}");
@@ -214,7 +205,7 @@ fn padded_ids_are_never_sampled() {
     // The padding has by far the largest logits, and a NaN.
     let mut logits: Vec<f32> = (0..1000).map(|id| if id < 900 { 0.0 } else { 50.0 }).collect();
     logits[999] = f32::NAN;
-    let rows: Vec<RowSampling> = (0..300)
+    let rows: Vec<RowSampling<'_>> = (0..300)
         .map(|draw| {
             let base = row_base(1, draw);
             [row(0.0, 0, 1.0, 0.0, base), row(2.0, 0, 1.0, 0.0, base), row(2.0, 0, 0.9, 0.0, base)]

@@ -1,6 +1,6 @@
 //! The starter model as `cargo xtask setup` leaves it, and requests on it.
 
-use engine::backend::{Backend, RowSampling, StepInput};
+use engine::backend::{Backend, RowSampling, Sampled, StepInput};
 use engine::{RequestId, TokenId};
 use mlx_backend::{LoadOptions, MlxBackend};
 use std::path::PathBuf;
@@ -19,18 +19,10 @@ pub fn load() -> MlxBackend {
     MlxBackend::load(&folder(), options).expect("the starter model loads")
 }
 
-/// A greedy row.
-pub fn greedy() -> RowSampling {
-    RowSampling {
-        temperature: 0.0,
-        top_k: 0,
-        top_p: 1.0,
-        min_p: 0.0,
-        is_greedy: true,
-        noise_base: 0,
-        shortlist_width: 0,
-        logprobs: None,
-    }
+/// Samples rows in one graph, as a step without a forward pass ahead does.
+pub fn sample_fused(backend: &mut MlxBackend, rows: &[usize], sampling: &[RowSampling<'_>]) -> Vec<Sampled> {
+    backend.submit_fused(rows, sampling).expect("sampling is submitted");
+    backend.read_fused(rows, sampling).expect("sampling runs").sampled
 }
 
 /// A prompt of `len` tokens that differ by `salt`.

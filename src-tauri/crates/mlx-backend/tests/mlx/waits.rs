@@ -10,14 +10,7 @@ fn step_cost(
 ) -> Counters {
     let before = backend.counters();
     run(backend);
-    let after = backend.counters();
-    Counters {
-        evals: after.evals - before.evals,
-        waits: after.waits - before.waits,
-        host_reads: after.host_reads - before.host_reads,
-        width_misses: after.width_misses - before.width_misses,
-        waited: after.waited - before.waited,
-    }
+    backend.counters().since(before)
 }
 
 #[test]
@@ -27,19 +20,19 @@ fn a_fused_step_waits_once_whatever_the_batch_and_per_row_waits_once_a_row() {
     for rows in 1..=16u64 {
         inputs.push(starter::join(&mut backend, rows, &starter::prompt(3 + rows as usize, rows as u32)));
         // Greedy, temperature alone and top-k in one batch: three families, one graph.
-        let sampling: Vec<RowSampling> = (0..rows)
+        let sampling: Vec<RowSampling<'_>> = (0..rows)
             .map(|row| RowSampling {
                 temperature: 0.8,
                 is_greedy: row % 3 == 0,
                 top_k: if row % 3 == 1 { 40 } else { 0 },
                 noise_base: row_base(row, 10),
-                ..starter::greedy()
+                ..RowSampling::GREEDY
             })
             .collect();
         let all: Vec<usize> = (0..rows as usize).collect();
         let fused = step_cost(&mut backend, |backend| {
             backend.forward(&inputs).expect("forward runs");
-            backend.sample_fused(&all, &sampling).expect("sampling runs");
+            starter::sample_fused(backend, &all, &sampling);
         });
         assert_eq!((fused.evals, fused.waits, fused.host_reads), (1, 1, 1), "fused, B = {rows}");
         if rows == 4 {
