@@ -67,14 +67,31 @@ pub fn submit<'a>(arrays: impl IntoIterator<Item = &'a Array>, purpose: Purpose)
 /// # Errors
 /// [`MlxError::Op`] when MLX cannot run the graph.
 pub fn wait<'a>(arrays: impl IntoIterator<Item = &'a Array>, purpose: Purpose) -> Result<()> {
+    count(purpose, |counters| counters.evals += 1);
+    wait_submitted(arrays, purpose)
+}
+
+/// Waits for arrays that [`submit`] has submitted.
+///
+/// # Errors
+/// [`MlxError::Op`] when MLX could not run the graph.
+fn wait_submitted<'a>(arrays: impl IntoIterator<Item = &'a Array>, purpose: Purpose) -> Result<()> {
     let started = Instant::now();
     let outcome = transforms::eval(arrays).map_err(|error| ops::failure("eval", Some(error)));
     count(purpose, |counters| {
-        counters.evals += 1;
         counters.waits += 1;
         counters.waited += started.elapsed();
     });
     outcome
+}
+
+/// Waits for one row-contiguous u32 array that [`submit`] has submitted and copies it out: one of each.
+///
+/// # Errors
+/// As [`read_u32`].
+pub fn read_submitted_u32(array: &Array, purpose: Purpose) -> Result<Vec<u32>> {
+    wait_submitted([array], purpose)?;
+    copy_out(array, purpose, "u32")
 }
 
 /// Evaluates one row-contiguous u32 array, waits for it and copies it out: one of each.
@@ -93,15 +110,23 @@ pub fn read_f32(array: &Array, purpose: Purpose) -> Result<Vec<f32>> {
     read(array, purpose, "f32")
 }
 
-#[allow(clippy::disallowed_methods, reason = "the one place that reads")]
 fn read<T: mlx_rs::ArrayElement + Copy>(
     array: &Array,
     purpose: Purpose,
     expected: &'static str,
 ) -> Result<Vec<T>> {
     wait([array], purpose)?;
+    copy_out(array, purpose, expected)
+}
+
+/// Copies out an array that is evaluated, so without another wait.
+#[allow(clippy::disallowed_methods, reason = "the one place that reads")]
+fn copy_out<T: mlx_rs::ArrayElement + Copy>(
+    array: &Array,
+    purpose: Purpose,
+    expected: &'static str,
+) -> Result<Vec<T>> {
     count(purpose, |counters| counters.host_reads += 1);
-    // The array is evaluated, so this copies without another wait.
     match array.try_as_slice::<T>() {
         Ok(slice) => Ok(slice.to_vec()),
         Err(error) => Err(MlxError::Read { expected, found: error.to_string() }),

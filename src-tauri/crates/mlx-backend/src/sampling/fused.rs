@@ -29,6 +29,37 @@ pub struct Sampler {
     mixed_ids: Array,
 }
 
+/// A sampling graph that was submitted and is not read yet.
+pub struct Submitted {
+    /// `[b]` u32, row-contiguous, in the order of the rows: what the next forward pass can start from. The token of
+    /// a bad row is any id of the vocabulary.
+    pub tokens: Array,
+    /// `[2b]` u32: tokens, then flags.
+    packed: Array,
+    /// Shortlist width of each row, 0 without one.
+    widths: Vec<u32>,
+    /// `[b, V]`: what a wider shortlist is made from.
+    logits: Array,
+}
+
+/// What [`Sampler::read`] read.
+pub struct Read {
+    /// One per row, in the order of the rows.
+    pub sampled: Vec<Sampled>,
+    /// Whether a wider shortlist gave a token other than [`Submitted::tokens`] holds.
+    pub has_replaced: bool,
+}
+
+impl Submitted {
+    /// Token, flags and shortlist width of each row: one wait, one read.
+    fn outcomes(&self, sampling: &[RowSampling<'_>]) -> Result<Vec<(u32, u32, u32)>> {
+        let read = mx::read_submitted_u32(&self.packed, Purpose::Decode)?;
+        let (tokens, flags) = read.split_at(self.widths.len());
+        let width = |row: usize| self.widths[row].max(sampling[row].shortlist_width);
+        Ok((0..self.widths.len()).map(|row| (tokens[row], flags[row], width(row))).collect())
+    }
+}
+
 /// A sampled family: tokens and flags, each `[b]` u32, in the order of its rows.
 struct Picks {
     tokens: Array,
@@ -70,13 +101,25 @@ impl Sampler {
         }
     }
 
-    /// Samples the rows of `logits` `[b, V]`, `sampling[i]` for row `i`. One wait and one read, and one more of
-    /// each per width that proves too narrow.
+    /// Submits the sampling graph of `logits` `[b, V]`, `sampling[i]` for row `i`, and what `logits` still needs.
+    /// One submission, no wait.
     ///
     /// # Errors
     /// [`crate::MlxError::Op`].
-    pub fn sample(&self, logits: &Array, sampling: &[RowSampling<'_>]) -> Result<Vec<Sampled>> {
-        let mut results = self.sample_once(logits, sampling)?;
+    pub fn submit(&self, logits: &Array, sampling: &[RowSampling<'_>]) -> Result<Submitted> {
+        let submitted = self.build(logits, sampling)?;
+        mx::submit([&submitted.tokens, &submitted.packed], Purpose::Decode)?;
+        Ok(submitted)
+    }
+
+    /// Reads what [`Sampler::submit`] submitted for the same `sampling`: one wait and one read, and one more of each
+    /// per shortlist width that proves too narrow.
+    ///
+    /// # Errors
+    /// [`crate::MlxError::Op`].
+    pub fn read(&self, submitted: &Submitted, sampling: &[RowSampling<'_>]) -> Result<Read> {
+        let mut results = submitted.outcomes(sampling)?;
+        let first: Vec<u32> = results.iter().map(|result| result.0).collect();
         loop {
             let narrow: Vec<usize> =
                 (0..results.len()).filter(|&row| results[row].1 & TOO_NARROW != 0).collect();
@@ -88,12 +131,23 @@ impl Sampler {
                 .iter()
                 .map(|&row| RowSampling { shortlist_width: self.wider_than(results[row].2), ..sampling[row] })
                 .collect();
-            let retried = self.sample_once(&take_rows(logits, &narrow)?, &again)?;
+            let retried = self.submit(&take_rows(&submitted.logits, &narrow)?, &again)?.outcomes(&again)?;
             for (row, result) in narrow.into_iter().zip(retried) {
                 results[row] = result;
             }
         }
-        Ok(results.into_iter().map(|(token, flags, width)| sampled(token, flags, width)).collect())
+        let has_replaced = results.iter().zip(&first).any(|(result, first)| result.0 != *first);
+        let sampled = results.into_iter().map(|(token, flags, width)| sampled(token, flags, width)).collect();
+        Ok(Read { sampled, has_replaced })
+    }
+
+    /// [`Sampler::submit`] and [`Sampler::read`] in one.
+    ///
+    /// # Errors
+    /// [`crate::MlxError::Op`].
+    pub fn sample(&self, logits: &Array, sampling: &[RowSampling<'_>]) -> Result<Vec<Sampled>> {
+        let submitted = self.submit(logits, sampling)?;
+        Ok(self.read(&submitted, sampling)?.sampled)
     }
 
     /// Next shortlist width above `width`.
@@ -101,8 +155,7 @@ impl Sampler {
         TOP_P_WIDTHS.into_iter().find(|next| *next > width).unwrap_or(self.vocab as u32)
     }
 
-    /// Token, flags and shortlist width of each row.
-    fn sample_once(&self, logits: &Array, sampling: &[RowSampling<'_>]) -> Result<Vec<(u32, u32, u32)>> {
+    fn build(&self, logits: &Array, sampling: &[RowSampling<'_>]) -> Result<Submitted> {
         let x = self.prepare(logits)?;
         let mut picks = Vec::new();
         let mut order = Vec::with_capacity(sampling.len());
@@ -118,17 +171,15 @@ impl Sampler {
             picks.push(pick);
             order.extend(rows.into_iter().map(|row| (row, width)));
         }
-        let packed: Vec<&Array> =
-            picks.iter().map(|pick| &pick.tokens).chain(picks.iter().map(|pick| &pick.flags)).collect();
-        let packed = if packed.len() == 1 { packed[0].clone() } else { ops::concatenate(&packed, 0)? };
-        let read = mx::read_u32(&packed, Purpose::Decode)?;
-        let (tokens, flags) = read.split_at(sampling.len());
-        let mut results = vec![(0, 0, 0); sampling.len()];
-        for (place, (row, width)) in order.into_iter().enumerate() {
-            let width = width.max(sampling[row].shortlist_width);
-            results[row] = (tokens[place], flags[place], width);
+        let tokens: Vec<&Array> = picks.iter().map(|pick| &pick.tokens).collect();
+        let flags: Vec<&Array> = picks.iter().map(|pick| &pick.flags).collect();
+        let (tokens, flags) = (in_row_order(&tokens, &order)?, in_row_order(&flags, &order)?);
+        let mut widths = vec![0; sampling.len()];
+        for (row, width) in order {
+            widths[row] = width;
         }
-        Ok(results)
+        let packed = ops::concatenate(&[&tokens, &flags], 0)?;
+        Ok(Submitted { tokens, packed, widths, logits: logits.clone() })
     }
 
     fn pick(&self, family: Family, x: &Array, rows: &[RowSampling<'_>]) -> Result<(Picks, u32)> {
@@ -282,6 +333,18 @@ fn row_flags(has_nan: &Array, top: &Array, too_narrow: Option<&Array>) -> Result
         flags = ops::bitwise_or(&flags, &bit(too_narrow, TOO_NARROW)?)?;
     }
     flat(&flags)
+}
+
+/// Joins `[b]` parts whose rows stand in `order` and puts them into the order of the rows.
+fn in_row_order(parts: &[&Array], order: &[(usize, u32)]) -> Result<Array> {
+    if let [only] = parts {
+        return Ok((*only).clone());
+    }
+    let mut places = vec![0; order.len()];
+    for (place, (row, _)) in order.iter().enumerate() {
+        places[*row] = place as i32;
+    }
+    ops::take_axis(&ops::concatenate(parts, 0)?, &Array::from_slice(&places, &[order.len() as i32]), 0)
 }
 
 fn flat(a: &Array) -> Result<Array> {
