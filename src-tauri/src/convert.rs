@@ -35,7 +35,8 @@ pub fn to_engine_mode(mode: GateMode) -> engine::GateMode {
 pub fn to_wire_mode(mode: engine::GateMode) -> GateMode {
     match mode {
         engine::GateMode::Strict => GateMode::Strict,
-        engine::GateMode::Split => GateMode::Split,
+        // The wire cannot ask for Folded yet, so it need not name it.
+        engine::GateMode::Split | engine::GateMode::Folded => GateMode::Split,
     }
 }
 
@@ -49,15 +50,17 @@ pub fn gate_path(
             engine::SamplingPath::Fused => SamplingPath::Fused,
             engine::SamplingPath::PerRow => SamplingPath::PerRow,
         },
-        reasons: path.reasons.iter().map(reason).collect(),
+        reasons: path.reasons.iter().filter_map(reason).collect(),
         caused_by_conversation_id: path.caused_by.and_then(conversation_of),
         since_step: count(path.since_step),
     }
 }
 
-fn reason(reason: &engine::Reason) -> PathReason {
+/// The reason as the wire names it; `None` for those that no setting of the wire can cause.
+fn reason(reason: &engine::Reason) -> Option<PathReason> {
     match reason {
-        engine::Reason::Logprobs(_) => PathReason::Logprobs,
-        engine::Reason::MixedSettings { .. } => PathReason::MixedSettings,
+        engine::Reason::Logprobs(_) => Some(PathReason::Logprobs),
+        engine::Reason::MixedSettings { .. } => Some(PathReason::MixedSettings),
+        _ => None,
     }
 }

@@ -39,6 +39,14 @@ impl Batch {
         self.rows.iter_mut()
     }
 
+    pub(crate) fn row_mut(&mut self, row: usize) -> &mut Row {
+        &mut self.rows[row]
+    }
+
+    pub(crate) fn ids(&self) -> impl Iterator<Item = RequestId> {
+        self.rows.iter().map(|row| row.id)
+    }
+
     pub(crate) fn get_mut(&mut self, id: RequestId) -> Option<&mut Row> {
         self.rows.iter_mut().find(|row| row.id == id)
     }

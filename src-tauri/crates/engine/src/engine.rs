@@ -15,8 +15,9 @@ use crate::{
     batch::{Batch, Departure},
     clock::Clock,
     event::{EventReceiver, FinishReason},
-    gate::{self, GateMode, GatePlan, SamplingPath},
+    gate::{self, EnvFacts, ForcedReference, GateMode, GatePlan, SamplingPath},
     metrics::steps::{StepMetrics, StepSample},
+    overlap::{OverlapMode, OverlapOff},
     request::{NewRequest, QueueLimit, Submission, check},
     row::{Ending, Row},
     scheduler::{Scheduler, Work},
@@ -37,6 +38,8 @@ pub struct Engine<B> {
     batch: Batch,
     steps: StepMetrics,
     faults: FaultLog,
+    forced_reference: ForcedReference,
+    overlap: OverlapMode,
     /// Whether the backend may hold rows that the batch no longer has.
     must_clear_backend: bool,
     has_news: bool,
@@ -66,6 +69,8 @@ impl<B: Backend> Engine<B> {
             batch: Batch::default(),
             steps: StepMetrics::default(),
             faults: FaultLog::default(),
+            forced_reference: ForcedReference::default(),
+            overlap: config.overlap,
             must_clear_backend: false,
             has_news: false,
         }
@@ -99,6 +104,17 @@ impl<B: Backend> Engine<B> {
     /// Sets the mode of the gate from the next step on.
     pub fn set_gate_mode(&mut self, mode: GateMode) {
         self.gate_mode = mode;
+        self.has_news = true;
+    }
+
+    /// Sends every row down the per-row path from the next step on, or no longer: to compare with.
+    pub fn set_forced_reference(&mut self, reference: ForcedReference) {
+        self.forced_reference = reference;
+    }
+
+    /// Sets whether forward passes may be submitted ahead, from the next step on.
+    pub fn set_overlap(&mut self, overlap: OverlapMode) {
+        self.overlap = overlap;
         self.has_news = true;
     }
 
@@ -200,7 +216,8 @@ impl<B: Backend> Engine<B> {
         let before = self.backend.counters();
         self.forward()?;
         let forward_at = self.clock.now();
-        let plan = gate::plan(self.gate_mode, &self.batch.facts());
+        let plan = self.plan();
+        debug_assert!(plan.is_for(self.batch.ids()), "nobody comes or goes between plan and sampling");
         let sampled = self.sample(&plan)?;
         let read_at = self.clock.now();
         let counted = self.backend.counters().since(before);
@@ -212,6 +229,9 @@ impl<B: Backend> Engine<B> {
             per_row_rows: plan.rows_on(SamplingPath::PerRow).len(),
             tokens: rows - endings.failed,
             expected_waits: plan.expected_waits,
+            batch_reasons: plan.batch_reasons,
+            overlap_off: Some(OverlapOff::SwitchedOff),
+            is_replay: false,
             started_at,
             forward: forward_at - started_at,
             sampling: read_at - forward_at,
@@ -220,8 +240,17 @@ impl<B: Backend> Engine<B> {
         };
         self.scheduler.record_step(sample.wall());
         self.steps.record(sample, now);
+        self.faults.record_clean_step();
         let mut endings = endings.by_row.into_iter();
         self.leave(|_| endings.next().flatten())
+    }
+
+    fn plan(&self) -> GatePlan {
+        let env = EnvFacts {
+            is_reference_forced: self.forced_reference == ForcedReference::On,
+            has_failed_eval: self.faults.is_unproven(),
+        };
+        gate::plan(self.gate_mode, &self.batch.facts(), env)
     }
 
     fn forward(&mut self) -> Result<(), EngineError> {
@@ -246,8 +275,11 @@ impl<B: Backend> Engine<B> {
             }
         }
         for row in plan.rows_on(SamplingPath::PerRow) {
+            let started_at = self.clock.now();
             let sampling = self.batch.rows()[row].sampling();
             results[row] = Some(self.backend.sample_row(row, &sampling).map_err(EngineError::backend)?);
+            let took = self.clock.now().saturating_duration_since(started_at);
+            self.batch.row_mut(row).metrics.record_per_row_cost(took);
         }
         Ok(results.into_iter().map(|result| result.expect("each row has one path")).collect())
     }
@@ -296,6 +328,7 @@ impl<B: Backend> Engine<B> {
             phase,
             facts: Some(self.facts.clone()),
             gate_mode: self.gate_mode,
+            overlap: self.overlap,
             rows,
             steps: self.steps.stats(now),
             memory: Some(self.backend.memory()),
@@ -327,6 +360,7 @@ fn snapshot_row(row: &Row, phase: RowPhase, ahead: usize, now: Instant) -> RowSn
         kv_cache_tokens: row.kv_cache_tokens(),
         context_tokens: row.context_tokens(),
         path: row.path.clone(),
+        per_row_cost: row.metrics.per_row_cost(),
         decode_tok_s: row.metrics.recent_tok_s(now),
         ttft: row.metrics.ttft(),
         itl_p50: row.metrics.itl(0.5),

@@ -12,6 +12,9 @@ use crate::{event::RequestSummary, gate::SamplingPath};
 /// Span of the rolling rates.
 pub const RATE_WINDOW: Duration = Duration::from_secs(2);
 
+/// Steps over which the cost of the per-row path is averaged.
+const COST_SPAN: u32 = 16;
+
 /// The value that `fraction` of `sorted` does not exceed (nearest rank); `None` if there is none.
 pub(crate) fn percentile(sorted: &[Duration], fraction: f64) -> Option<Duration> {
     let rank = (fraction * sorted.len() as f64).ceil() as usize;
@@ -34,6 +37,8 @@ pub(crate) struct RowMetrics {
     batch_rows_sum: u64,
     logprob_sum: f64,
     logprob_tokens: u32,
+    /// Running mean.
+    per_row_cost: Option<Duration>,
 }
 
 impl RowMetrics {
@@ -50,6 +55,7 @@ impl RowMetrics {
             batch_rows_sum: 0,
             logprob_sum: 0.0,
             logprob_tokens: 0,
+            per_row_cost: None,
         }
     }
 
@@ -75,6 +81,16 @@ impl RowMetrics {
                 drop_before_window(&mut self.recent, now, |at| *at);
             }
         }
+    }
+
+    /// Notes how long it took to sample the row in a graph of its own.
+    pub(crate) fn record_per_row_cost(&mut self, took: Duration) {
+        let blended = |mean: Duration| mean * (COST_SPAN - 1) / COST_SPAN + took / COST_SPAN;
+        self.per_row_cost = Some(self.per_row_cost.map_or(took, blended));
+    }
+
+    pub(crate) fn per_row_cost(&self) -> Option<Duration> {
+        self.per_row_cost
     }
 
     pub(crate) fn record_logprob(&mut self, logprob: f32) {

@@ -156,8 +156,16 @@ impl Row {
 
     // Decode.
 
+    /// What the row needs on the coming step.
     pub(crate) fn facts(&self) -> RowFacts {
-        RowFacts { id: self.id, class: self.params.class(), logprobs: self.params.logprobs }
+        RowFacts {
+            logprobs: self.params.logprobs,
+            has_bias: !self.params.logit_bias.is_empty(),
+            wants_bias_trace: self.params.wants_bias_trace,
+            has_penalties: self.params.has_penalties(),
+            needs_full_width: self.shortlist_width as usize >= self.tokenizer.vocab_tokens(),
+            ..RowFacts::plain(self.id, self.params.class())
+        }
     }
 
     /// Input of the next forward pass: the latest token, which is not in the KV cache yet.

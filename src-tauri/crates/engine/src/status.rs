@@ -8,6 +8,7 @@ use crate::{
     event::RowPath,
     gate::GateMode,
     metrics::steps::StepStats,
+    overlap::OverlapMode,
 };
 
 /// State of the engine as a whole.
@@ -55,6 +56,8 @@ pub struct RowSnapshot {
     pub context_tokens: u32,
     /// Path of the latest decode step; `None` before the first.
     pub path: Option<RowPath>,
+    /// Mean time to sample the row in a graph of its own, over its recent per-row steps; `None` without one.
+    pub per_row_cost: Option<Duration>,
     /// Decode tokens per second over the last two seconds; `None` before the second token.
     pub decode_tok_s: Option<f64>,
     /// Arrival to first token.
@@ -74,6 +77,8 @@ pub struct EngineSnapshot {
     pub facts: Option<BackendFacts>,
     /// Mode of the gate.
     pub gate_mode: GateMode,
+    /// Whether forward passes may be submitted ahead.
+    pub overlap: OverlapMode,
     /// Live requests in order of arrival.
     pub rows: Vec<RowSnapshot>,
     /// Measured steps.

@@ -20,6 +20,7 @@ use crate::{
     event::EventReceiver,
     gate::GateMode,
     metrics::steps::StepStats,
+    overlap::OverlapMode,
     request::{NewRequest, QueueLimit, Submission, check},
     status::{EnginePhase, EngineSnapshot},
 };
@@ -34,6 +35,8 @@ pub struct EngineConfig {
     pub tokenizer: Tokenizer,
     /// Mode of the gate to start with.
     pub gate_mode: GateMode,
+    /// Whether forward passes may be submitted ahead, to start with.
+    pub overlap: OverlapMode,
     /// Requests that may wait for a slot.
     pub max_queued: usize,
     /// Time that one prefill chunk may take while rows decode.
@@ -41,11 +44,12 @@ pub struct EngineConfig {
 }
 
 impl EngineConfig {
-    /// Split gate, 64 waiting requests, chunks of 60 ms.
+    /// Split gate, adaptive overlap, 64 waiting requests, chunks of 60 ms.
     pub fn new(tokenizer: Tokenizer) -> Self {
         Self {
             tokenizer,
             gate_mode: GateMode::default(),
+            overlap: OverlapMode::default(),
             max_queued: 64,
             prefill_budget: Duration::from_millis(60),
         }
@@ -56,6 +60,7 @@ enum Command {
     Submit(Box<Submission>),
     Cancel(RequestId),
     SetGateMode(GateMode),
+    SetOverlap(OverlapMode),
     ShutDown,
 }
 
@@ -88,6 +93,7 @@ impl EngineThread {
             phase: EnginePhase::Loading,
             facts: None,
             gate_mode: config.gate_mode,
+            overlap: config.overlap,
             rows: Vec::new(),
             steps: StepStats::default(),
             memory: None,
@@ -141,6 +147,11 @@ impl EngineHandle {
     /// Sets the mode of the gate from the next step on.
     pub fn set_gate_mode(&self, mode: GateMode) {
         self.send(Command::SetGateMode(mode));
+    }
+
+    /// Sets whether forward passes may be submitted ahead, from the next step on.
+    pub fn set_overlap(&self, overlap: OverlapMode) {
+        self.send(Command::SetOverlap(overlap));
     }
 
     /// Snapshots of the engine: at most ten a second while it works, and one at each change of the phase, of the
@@ -258,6 +269,7 @@ fn obey<B: Backend>(engine: &mut Engine<B>, command: Command) -> std::ops::Contr
         Command::Submit(submission) => engine.enqueue(*submission),
         Command::Cancel(id) => engine.cancel(id),
         Command::SetGateMode(mode) => engine.set_gate_mode(mode),
+        Command::SetOverlap(overlap) => engine.set_overlap(overlap),
         Command::ShutDown => return std::ops::ControlFlow::Break(()),
     }
     std::ops::ControlFlow::Continue(())

@@ -17,16 +17,27 @@ pub(crate) const FAULT_WINDOW: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub(super) struct FaultLog {
     recent: VecDeque<Instant>,
+    /// Whether no decode step has succeeded since the latest fault.
+    is_unproven: bool,
 }
 
 impl FaultLog {
     /// Notes a fault. Returns whether there were too many.
     fn record(&mut self, now: Instant) -> bool {
         self.recent.push_back(now);
+        self.is_unproven = true;
         while self.recent.front().is_some_and(|at| now.saturating_duration_since(*at) >= FAULT_WINDOW) {
             self.recent.pop_front();
         }
         self.recent.len() >= MAX_FAULTS
+    }
+
+    pub(super) fn record_clean_step(&mut self) {
+        self.is_unproven = false;
+    }
+
+    pub(super) fn is_unproven(&self) -> bool {
+        self.is_unproven
     }
 }
 

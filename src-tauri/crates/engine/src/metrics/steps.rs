@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{RATE_WINDOW, drop_before_window, percentile};
-use crate::backend::Counters;
+use crate::{backend::Counters, gate::Reason, overlap::OverlapOff};
 
 /// Decode steps that are remembered.
 pub const REMEMBERED_STEPS: usize = 120;
@@ -53,6 +53,18 @@ pub struct StepStats {
     pub waits_per_step: u64,
     /// Host reads of the latest decode step.
     pub host_reads_per_step: u64,
+    /// Why the latest decode step submitted no forward pass ahead; `None` if it did, or before the first step.
+    pub overlap_off: Option<OverlapOff>,
+    /// Steps since the engine started that submitted the next forward pass ahead.
+    pub overlapped_steps: u64,
+    /// Forward passes since the engine started that were still running right after the tokens before them were read.
+    pub forwards_overlapped: u64,
+    /// Forward passes since the engine started that were repeated, because a shortlist had proved too narrow.
+    pub replays: u64,
+    /// Median time spent inside submissions, which can block too.
+    pub submit_p50: Duration,
+    /// What was true of the latest batch as a whole; see [`crate::gate::GatePlan::batch_reasons`].
+    pub batch_reasons: Vec<Reason>,
     /// Steps repeated at a wider shortlist since the engine started.
     pub width_misses: u64,
     /// Steps whose waits were not those the gate planned, width misses allowed for; anything but 0 is a defect.
@@ -62,13 +74,18 @@ pub struct StepStats {
 }
 
 /// One finished decode step, as measured.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct StepSample {
     pub(crate) batch_rows: usize,
     pub(crate) per_row_rows: usize,
     /// Rows that gave a token.
     pub(crate) tokens: usize,
     pub(crate) expected_waits: u64,
+    pub(crate) batch_reasons: Vec<Reason>,
+    /// Why no forward pass was submitted ahead; `None` if one was.
+    pub(crate) overlap_off: Option<OverlapOff>,
+    /// Whether the forward pass repeated one that was submitted ahead.
+    pub(crate) is_replay: bool,
     pub(crate) started_at: Instant,
     pub(crate) forward: Duration,
     /// Building and waiting together.
@@ -90,6 +107,9 @@ pub(crate) struct StepMetrics {
     recent: VecDeque<(u64, StepSample)>,
     decode_steps: u64,
     fused_steps: u64,
+    overlapped_steps: u64,
+    forwards_overlapped: u64,
+    replays: u64,
     width_misses: u64,
     unplanned_waits: u64,
     /// Ends of steps within the rate window, with the tokens each gave.
@@ -108,6 +128,9 @@ impl StepMetrics {
         self.decode_steps += 1;
         self.fused_steps += u64::from(sample.per_row_rows == 0);
         self.width_misses += sample.counted.width_misses;
+        self.overlapped_steps += u64::from(sample.overlap_off.is_none());
+        self.forwards_overlapped += sample.counted.forwards_overlapped;
+        self.replays += u64::from(sample.is_replay);
         let planned = sample.expected_waits + sample.counted.width_misses;
         if sample.counted.waits != planned {
             self.unplanned_waits += 1;
@@ -145,6 +168,12 @@ impl StepMetrics {
             evals_per_step: counted.evals,
             waits_per_step: counted.waits,
             host_reads_per_step: counted.host_reads,
+            overlap_off: latest.and_then(|sample| sample.overlap_off),
+            overlapped_steps: self.overlapped_steps,
+            forwards_overlapped: self.forwards_overlapped,
+            replays: self.replays,
+            submit_p50: self.median(|sample| sample.counted.submitting),
+            batch_reasons: latest.map_or_else(Vec::new, |sample| sample.batch_reasons.clone()),
             width_misses: self.width_misses,
             unplanned_waits: self.unplanned_waits,
             recent: self.recent.iter().map(|(step, sample)| bar(*step, sample)).collect(),

@@ -2,85 +2,215 @@
 
 use crate::support::params;
 use engine::{
-    GateMode, Reason, RequestId, SamplingPath,
-    gate::{GatePlan, RowFacts, RowPlan, plan},
+    GateMode, Reason, RequestId, SamplerKind, SamplingPath,
+    gate::{EnvFacts, GatePlan, RowFacts, RowPlan, plan},
     params::SamplingParams,
 };
 
-fn facts(id: u64, params: SamplingParams) -> RowFacts {
-    let params = params.validate().unwrap();
-    RowFacts { id: RequestId(id), class: params.class(), logprobs: params.logprobs }
+const MODES: [GateMode; 3] = [GateMode::Strict, GateMode::Split, GateMode::Folded];
+
+/// The nine reasons of a row in their order, and whether the fused graph can carry them.
+const ROW_REASONS: [(Reason, bool); 9] = [
+    (Reason::StructuredMask, true),
+    (Reason::ThinkingOverride, true),
+    (Reason::Logprobs(3), true),
+    (Reason::TokenBias, true),
+    (Reason::BiasTrace, true),
+    (Reason::HistoryPenalty, true),
+    (Reason::UnsupportedSampler(SamplerKind::Dry), false),
+    (Reason::CustomProcessor, false),
+    (Reason::Quarantined, false),
+];
+
+fn plain(id: u64, temperature: f32) -> RowFacts {
+    let params = SamplingParams { temperature, ..params() }.validate().unwrap();
+    RowFacts::plain(RequestId(id), params.class())
 }
 
-/// Three rows; each wants logprobs, has settings of its own, both or neither, as the bits of `subset` say.
-fn rows(subset: u32) -> Vec<RowFacts> {
-    let row = |id: u64| {
-        let bits = subset >> (2 * id);
-        let logprobs = (bits & 1 == 1).then_some(3 + id as u8);
-        let temperature = if bits & 2 == 2 { 1.0 + id as f32 } else { 0.8 };
-        facts(id, SamplingParams { logprobs, temperature, ..params() })
-    };
-    (0..3).map(row).collect()
+/// A row with exactly the reasons of [`ROW_REASONS`] whose bits `subset` holds.
+fn row(id: u64, subset: usize) -> RowFacts {
+    let has = |bit: usize| subset >> bit & 1 == 1;
+    RowFacts {
+        has_mask: has(0),
+        is_overridden: has(1),
+        logprobs: has(2).then_some(3),
+        has_bias: has(3),
+        wants_bias_trace: has(4),
+        has_penalties: has(5),
+        unsupported_sampler: has(6).then_some(SamplerKind::Dry),
+        has_custom_processor: has(7),
+        is_quarantined: has(8),
+        ..plain(id, 0.8)
+    }
 }
 
-fn classes(rows: &[RowFacts]) -> usize {
-    (0..rows.len()).filter(|&i| rows[..i].iter().all(|other| other.class != rows[i].class)).count()
+fn reasons_of(subset: usize) -> Vec<Reason> {
+    let has = |bit: &usize| subset >> bit & 1 == 1;
+    (0..ROW_REASONS.len()).filter(has).map(|bit| ROW_REASONS[bit].0).collect()
 }
 
-fn check_waits(found: &GatePlan) {
+fn unfoldable_of(subset: usize) -> Vec<Reason> {
+    let has = |bit: &usize| subset >> bit & 1 == 1 && !ROW_REASONS[*bit].1;
+    (0..ROW_REASONS.len()).filter(has).map(|bit| ROW_REASONS[bit].0).collect()
+}
+
+/// Neighbours of the row in question, as subsets and temperatures.
+const NEIGHBOURS: [&[(usize, f32)]; 6] =
+    [&[], &[(0, 0.8)], &[(0, 1.3)], &[(1, 0.8)], &[(1 << 7, 0.8), (0, 0.8)], &[(1 << 2, 0.9), (1 << 8, 1.1)]];
+
+const ENVS: [EnvFacts; 4] = [
+    EnvFacts { is_reference_forced: false, has_failed_eval: false },
+    EnvFacts { is_reference_forced: true, has_failed_eval: false },
+    EnvFacts { is_reference_forced: false, has_failed_eval: true },
+    EnvFacts { is_reference_forced: true, has_failed_eval: true },
+];
+
+fn batch(subset: usize, neighbours: &[(usize, f32)]) -> Vec<(RowFacts, usize)> {
+    let mut rows = vec![(row(0, subset), subset)];
+    for (id, (subset, temperature)) in (1..).zip(neighbours) {
+        let facts = RowFacts { class: plain(id, *temperature).class, ..row(id, *subset) };
+        rows.push((facts, *subset));
+    }
+    rows
+}
+
+fn distinct_classes(rows: &[(RowFacts, usize)]) -> usize {
+    (0..rows.len()).filter(|&i| rows[..i].iter().all(|other| other.0.class != rows[i].0.class)).count()
+}
+
+/// What the table of the design says of row `index`, worked out without the gate.
+fn expected(mode: GateMode, rows: &[(RowFacts, usize)], env: EnvFacts, index: usize) -> RowPlan {
+    let own = reasons_of(rows[index].1);
+    let mut why = if mode == GateMode::Folded { unfoldable_of(rows[index].1) } else { own.clone() };
+    let classes = distinct_classes(rows);
+    if mode == GateMode::Strict && classes > 1 {
+        why.push(Reason::MixedSettings { classes });
+    }
+    if env.is_reference_forced {
+        why.push(Reason::ForcedReference);
+    }
+    if env.has_failed_eval {
+        why.push(Reason::RepeatedEvalFailure);
+    }
+    if !why.is_empty() {
+        return RowPlan { path: SamplingPath::PerRow, reasons: why, caused_by: None };
+    }
+    match rows.iter().find(|other| mode == GateMode::Strict && other.1 != 0) {
+        Some((cause, subset)) => {
+            RowPlan { path: SamplingPath::PerRow, reasons: reasons_of(*subset), caused_by: Some(cause.id) }
+        }
+        None => RowPlan { path: SamplingPath::Fused, reasons: own, caused_by: None },
+    }
+}
+
+fn check_whole(found: &GatePlan, facts: &[RowFacts]) {
     let per_row = found.rows_on(SamplingPath::PerRow).len();
     let fused = found.rows_on(SamplingPath::Fused).len();
     assert_eq!(found.expected_waits, (per_row + fused.min(1)) as u64);
-    for row in &found.rows {
-        assert_eq!(row.reasons.is_empty(), row.path == SamplingPath::Fused, "{row:?}");
+    assert_eq!(found.is_all_fused(), per_row == 0);
+    assert!(found.is_for(facts.iter().map(|row| row.id)));
+    for row in found.rows.iter().filter(|row| row.path == SamplingPath::PerRow) {
+        assert!(!row.reasons.is_empty(), "a row never leaves the fused path without a reason");
     }
-}
-
-#[test]
-fn split_sends_exactly_the_rows_that_want_logprobs_per_row() {
-    for subset in 0..64 {
-        let rows = rows(subset);
-        let found = plan(GateMode::Split, &rows);
-        check_waits(&found);
-        for (row, plan) in rows.iter().zip(&found.rows) {
-            let expected: Vec<_> = row.logprobs.map(Reason::Logprobs).into_iter().collect();
-            assert_eq!((&plan.reasons, plan.caused_by), (&expected, None), "subset {subset:#b}");
+    let mut riding: Vec<_> = Vec::new();
+    let fused = found.rows.iter().filter(|row| row.path == SamplingPath::Fused);
+    for reason in fused.flat_map(|row| &row.reasons) {
+        assert!(reason.is_foldable(), "{reason:?} rides in the fused graph");
+        if !riding.contains(reason) {
+            riding.push(*reason);
         }
     }
+    assert_eq!(found.features, riding);
 }
 
 #[test]
-fn strict_sends_all_rows_per_row_when_any_has_a_reason() {
-    for subset in 0..64 {
-        let rows = rows(subset);
-        let found = plan(GateMode::Strict, &rows);
-        check_waits(&found);
-        let classes = classes(&rows);
-        let mixed = (classes > 1).then_some(Reason::MixedSettings { classes });
-        let cause = rows.iter().find(|row| row.logprobs.is_some());
-        let is_fused = mixed.is_none() && cause.is_none();
-        assert_eq!(found.expected_waits, if is_fused { 1 } else { 3 }, "subset {subset:#b}");
-        for (row, plan) in rows.iter().zip(&found.rows) {
-            let own: Vec<_> = row.logprobs.map(Reason::Logprobs).into_iter().chain(mixed).collect();
-            match cause {
-                Some(cause) if own.is_empty() => {
-                    assert_eq!(plan.caused_by, Some(cause.id), "it had no reason of its own");
-                    assert_eq!(plan.reasons, [Reason::Logprobs(cause.logprobs.unwrap())]);
+fn every_subset_of_reasons_is_planned_as_the_table_says() {
+    for subset in 0..1 << ROW_REASONS.len() {
+        for neighbours in NEIGHBOURS {
+            let rows = batch(subset, neighbours);
+            let facts: Vec<_> = rows.iter().map(|row| row.0).collect();
+            for (mode, env) in MODES.iter().flat_map(|mode| ENVS.map(|env| (*mode, env))) {
+                let found = plan(mode, &facts, env);
+                check_whole(&found, &facts);
+                assert_eq!(found.classes, distinct_classes(&rows));
+                for (index, plan) in found.rows.iter().enumerate() {
+                    let expected = expected(mode, &rows, env, index);
+                    assert_eq!(*plan, expected, "{mode:?}, {subset:#b} beside {neighbours:?}, row {index}");
                 }
-                _ => assert_eq!((&plan.reasons, plan.caused_by), (&own, None), "subset {subset:#b}"),
             }
         }
     }
 }
 
 #[test]
-fn a_row_alone_is_fused_unless_it_needs_more() {
-    let fused = RowPlan { path: SamplingPath::Fused, reasons: Vec::new(), caused_by: None };
-    for mode in [GateMode::Strict, GateMode::Split] {
-        assert_eq!(plan(mode, &[facts(1, params())]).rows, std::slice::from_ref(&fused));
-        let wants = facts(1, SamplingParams { logprobs: Some(0), ..params() });
-        assert_eq!(plan(mode, &[wants]).rows[0].reasons, [Reason::Logprobs(0)]);
-        assert_eq!(plan(mode, &[]), GatePlan { rows: Vec::new(), expected_waits: 0 });
+fn only_rows_in_need_go_per_row_unless_the_mode_is_strict() {
+    let rows = [plain(0, 0.8), row(1, 1), plain(2, 0.8), row(3, 1 << 7)];
+    let paths =
+        |mode| -> Vec<_> { plan(mode, &rows, EnvFacts::default()).rows.iter().map(|row| row.path).collect() };
+    use SamplingPath::{Fused, PerRow};
+    assert_eq!(paths(GateMode::Strict), [PerRow, PerRow, PerRow, PerRow]);
+    assert_eq!(paths(GateMode::Split), [Fused, PerRow, Fused, PerRow]);
+    assert_eq!(paths(GateMode::Folded), [Fused, Fused, Fused, PerRow]);
+}
+
+#[test]
+fn nothing_sticks_once_a_row_has_left() {
+    // Whatever the gate was asked before, the same rows get the same plan.
+    for mode in MODES {
+        let alone = [plain(1, 0.8), plain(2, 0.8), plain(3, 0.8)];
+        let before = plan(mode, &alone, EnvFacts::default());
+        for subset in 0..1 << ROW_REASONS.len() {
+            let mut with_odd = alone.to_vec();
+            with_odd.insert(subset % 4, row(9, subset));
+            plan(mode, &with_odd, EnvFacts { has_failed_eval: subset % 2 == 0, ..EnvFacts::default() });
+            assert_eq!(plan(mode, &alone, EnvFacts::default()), before);
+        }
+        assert_eq!((before.expected_waits, before.features.len()), (1, 0));
+        assert!(before.rows.iter().all(|row| row.path == SamplingPath::Fused && row.reasons.is_empty()));
+    }
+}
+
+#[test]
+fn what_is_true_of_the_batch_is_told_without_moving_anyone() {
+    let batch_reasons = |mode, rows: &[RowFacts]| plan(mode, rows, EnvFacts::default()).batch_reasons;
+    for mode in MODES {
+        assert_eq!(batch_reasons(mode, &[plain(1, 0.8)]), [Reason::SingleRow]);
+        let wide = RowFacts { needs_full_width: true, ..plain(2, 0.8) };
+        assert_eq!(batch_reasons(mode, &[plain(1, 0.8), wide]), [Reason::WidthOverflow]);
+        let found = plan(mode, &[plain(1, 0.8), wide], EnvFacts::default());
+        assert!(found.is_all_fused(), "a wide shortlist is still one graph");
+        assert!(batch_reasons(mode, &[plain(1, 0.8), plain(2, 0.8)]).is_empty());
+    }
+    let mixed = [plain(1, 0.8), plain(2, 0.9), plain(3, 0.9)];
+    for mode in [GateMode::Split, GateMode::Folded] {
+        assert_eq!(batch_reasons(mode, &mixed), [Reason::MixedSettings { classes: 2 }]);
+        assert!(plan(mode, &mixed, EnvFacts::default()).is_all_fused());
+    }
+}
+
+#[test]
+fn a_full_width_row_that_goes_per_row_leaves_the_fused_graph_narrow() {
+    let rows = [plain(1, 0.8), RowFacts { needs_full_width: true, ..row(2, 1 << 7) }];
+    let found = plan(GateMode::Folded, &rows, EnvFacts::default());
+    assert!(!found.batch_reasons.contains(&Reason::WidthOverflow));
+}
+
+#[test]
+fn a_plan_knows_for_which_rows_it_was_made() {
+    let rows = [plain(4, 0.8), plain(7, 0.8)];
+    let found = plan(GateMode::Split, &rows, EnvFacts::default());
+    let is_for = |ids: &[u64]| found.is_for(ids.iter().copied().map(RequestId));
+    assert!(is_for(&[4, 7]));
+    for others in [&[7, 4][..], &[4], &[4, 7, 8], &[]] {
+        assert!(!is_for(others), "{others:?}");
+    }
+}
+
+#[test]
+fn an_empty_batch_needs_nothing() {
+    for (mode, env) in MODES.iter().flat_map(|mode| ENVS.map(|env| (*mode, env))) {
+        let found = plan(mode, &[], env);
+        assert_eq!((found.rows.len(), found.expected_waits, found.features.len()), (0, 0, 0));
     }
 }
 
