@@ -172,7 +172,8 @@ fn text_code(error: &TextError) -> ErrorCode {
 
 fn engine_code(error: &EngineError) -> ErrorCode {
     match error {
-        EngineError::PromptTooLong { .. } => ErrorCode::ContextTooLong,
+        EngineError::Grammar { .. } => ErrorCode::InvalidSetting,
+        EngineError::PromptTooLong { .. } | EngineError::TooLarge { .. } => ErrorCode::ContextTooLong,
         EngineError::QueueFull { .. } => ErrorCode::QueueFull,
         EngineError::NotReady => ErrorCode::EngineNotReady,
         EngineError::Load(source) => source.downcast_ref().map_or(ErrorCode::ModelUnusable, load_code),
@@ -186,6 +187,8 @@ fn engine_code(error: &EngineError) -> ErrorCode {
         | EngineError::RepeatedFaults { .. } => ErrorCode::EngineFailed,
         EngineError::EmptyPrompt
         | EngineError::UnknownToken { .. }
+        | EngineError::GrammarDeadEnd
+        | EngineError::GrammarFailed { .. }
         | EngineError::Text(_)
         | EngineError::RowPanicked { .. } => ErrorCode::Internal,
     }

@@ -206,7 +206,7 @@ impl Answering {
             EngineEvent::Prefilling { done_tokens, total_tokens } => {
                 Some(StreamEventBody::Prefilling { done_tokens, total_tokens })
             }
-            EngineEvent::Text { delta, answer_tokens } => {
+            EngineEvent::Text { delta, answer_tokens, .. } => {
                 if let Err(error) = self.writer.push(&delta, answer_tokens) {
                     self.note_unsaved(error);
                 }

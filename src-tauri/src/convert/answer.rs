@@ -34,7 +34,7 @@ pub fn finish_reason(reason: engine::FinishReason, cause: Option<StopCause>) -> 
     match reason {
         engine::FinishReason::EndOfTurn => FinishReason::EndOfTurn,
         engine::FinishReason::StopSequence => FinishReason::StopSequence,
-        engine::FinishReason::MaxTokens => FinishReason::MaxTokens,
+        engine::FinishReason::MaxTokens | engine::FinishReason::Incomplete => FinishReason::MaxTokens,
         engine::FinishReason::ContextFull => FinishReason::ContextFull,
         engine::FinishReason::Cancelled => cancelled(cause),
     }

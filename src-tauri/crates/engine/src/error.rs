@@ -31,6 +31,22 @@ pub enum EngineError {
         /// Width of the logits.
         vocab_width: u32,
     },
+    /// The grammar of the request is malformed, or asks for something that cannot be enforced.
+    #[error("the grammar cannot be used at {at}: {reason}")]
+    Grammar {
+        /// JSON pointer into the schema ("" is all of it), or position in the text.
+        at: String,
+        /// What is wrong there.
+        reason: String,
+    },
+    /// The request needs more memory than it can ever get.
+    #[error("the request needs {needed_bytes} bytes; {limit_bytes} can be had")]
+    TooLarge {
+        /// What it needs.
+        needed_bytes: u64,
+        /// The most it could get alone.
+        limit_bytes: u64,
+    },
     /// As many requests wait as may wait.
     #[error("{max_queued} requests are waiting already")]
     QueueFull {
@@ -72,6 +88,15 @@ pub enum EngineError {
     /// The row's logits allow no token.
     #[error("the model's logits allow no token")]
     NothingAllowed,
+    /// The row's grammar allows no token of the vocabulary.
+    #[error("the grammar allows no token")]
+    GrammarDeadEnd,
+    /// The row's grammar could not be followed any further.
+    #[error("the grammar could not be followed: {reason}")]
+    GrammarFailed {
+        /// What the matcher said.
+        reason: String,
+    },
     /// The row's tokens could not be turned into text.
     #[error("tokens could not be turned into text")]
     Text(#[source] Arc<text::TextError>),

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 use crate::{
     EngineError, RequestId, TokenId,
-    backend::TokenLogprobs,
+    backend::{BiasTrace, TokenLogprobs},
     gate::{Reason, SamplingPath},
 };
 
@@ -27,6 +27,8 @@ pub enum FinishReason {
     MaxTokens,
     /// The context window is full.
     ContextFull,
+    /// The answer was to match a grammar and ended before it did: at a limit, or because it no longer got anywhere.
+    Incomplete,
     /// The caller cancelled it, or dropped its receiver.
     Cancelled,
 }
@@ -44,8 +46,10 @@ pub struct RequestSummary {
     pub itl_p95: Option<Duration>,
     /// Tokens of the prompt.
     pub prompt_tokens: u32,
-    /// Tokens of the answer; a token that ends the turn is not part of it.
+    /// Tokens of the answer, without thinking; a token that ends the turn is not part of it.
     pub answer_tokens: u32,
+    /// Tokens of thinking, the tags around it included.
+    pub thinking_tokens: u32,
     /// Decode steps that sampled this row in the fused graph.
     pub fused_steps: u32,
     /// Decode steps that sampled this row on its own.
@@ -71,13 +75,28 @@ pub struct RowPath {
     pub since_step: u64,
 }
 
-/// Log-probabilities of one sampled token.
+/// What was reported of one token.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TokenLogprobEntry {
     /// The token; the one that ended the turn is reported too.
     pub token: TokenId,
-    /// Its log-probability and those of the likeliest alternatives.
-    pub logprobs: TokenLogprobs,
+    /// Its log-probability and those of the likeliest alternatives; `None` if they were not asked for, or if the
+    /// token was forced.
+    pub logprobs: Option<TokenLogprobs>,
+    /// Whether the row took the token whatever its logits said.
+    pub is_forced: bool,
+    /// What the logit bias changed, when asked for; `None` if the token was forced.
+    pub bias_trace: Option<BiasTrace>,
+}
+
+/// Which part of an answer a text belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TextPart {
+    /// What the user is told.
+    #[default]
+    Answer,
+    /// What the model thinks before; the tags around it are in neither part.
+    Thinking,
 }
 
 /// One step in the life of a request.
@@ -100,14 +119,18 @@ pub enum EngineEvent {
         /// The new one.
         path: RowPath,
     },
-    /// Text was added to the answer.
+    /// Text was added.
     Text {
-        /// Appended to what came before; never empty.
+        /// To which part.
+        part: TextPart,
+        /// Appended to what that part held before; never empty.
         delta: String,
         /// Tokens of the answer when this text became certain.
         answer_tokens: u32,
+        /// Tokens of thinking by then, the tags around it included.
+        thinking_tokens: u32,
     },
-    /// Log-probabilities of the latest tokens, when asked for.
+    /// Log-probabilities and bias traces of the latest tokens, when asked for.
     Logprobs {
         /// In order, at least one.
         entries: Vec<TokenLogprobEntry>,
@@ -141,8 +164,7 @@ struct Pending {
     queued: Option<EngineEvent>,
     prefilling: Option<EngineEvent>,
     path: Option<EngineEvent>,
-    text: String,
-    answer_tokens: u32,
+    texts: Vec<EngineEvent>,
     logprobs: Vec<TokenLogprobEntry>,
     terminal: Option<EngineEvent>,
 }
@@ -153,22 +175,31 @@ impl Pending {
             EngineEvent::Queued { .. } => self.queued = Some(event),
             EngineEvent::Prefilling { .. } => self.prefilling = Some(event),
             EngineEvent::Path { .. } => self.path = Some(event),
-            EngineEvent::Text { delta, answer_tokens } => {
-                self.text.push_str(&delta);
-                self.answer_tokens = answer_tokens;
-            }
+            EngineEvent::Text { .. } => self.post_text(event),
             EngineEvent::Logprobs { entries } => self.logprobs.extend(entries),
             EngineEvent::Finished { .. } | EngineEvent::Failed { .. } => self.terminal = Some(event),
         }
+    }
+
+    /// Appends to the latest text if that is of the same part.
+    fn post_text(&mut self, mut event: EngineEvent) {
+        if let (
+            Some(EngineEvent::Text { part: last, delta: text, .. }),
+            EngineEvent::Text { part, delta, .. },
+        ) = (self.texts.last(), &mut event)
+            && last == part
+        {
+            delta.insert_str(0, text);
+            self.texts.pop();
+        }
+        self.texts.push(event);
     }
 
     fn drain(&mut self) -> Vec<EngineEvent> {
         let pending = std::mem::take(self);
         let mut events: Vec<_> =
             [pending.queued, pending.prefilling, pending.path].into_iter().flatten().collect();
-        if !pending.text.is_empty() {
-            events.push(EngineEvent::Text { delta: pending.text, answer_tokens: pending.answer_tokens });
-        }
+        events.extend(pending.texts);
         if !pending.logprobs.is_empty() {
             events.push(EngineEvent::Logprobs { entries: pending.logprobs });
         }
@@ -245,8 +276,8 @@ pub struct EventReceiver {
 }
 
 impl EventReceiver {
-    /// Waits for events and returns all since the last call, merged: at most one of each kind. `None` once the
-    /// terminal event was returned. Cancel-safe.
+    /// Waits for events and returns all since the last call, merged: at most one of each kind, and of texts
+    /// one per change of the part. `None` once the terminal event was returned. Cancel-safe.
     pub async fn recv(&mut self) -> Option<Vec<EngineEvent>> {
         while !self.is_done {
             let events = self.try_drain();

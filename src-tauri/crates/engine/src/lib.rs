@@ -37,7 +37,9 @@ pub mod thread;
 
 pub use backend::BackendError;
 pub use error::EngineError;
-pub use event::{EngineEvent, EventReceiver, FinishReason, RequestSummary, RowPath, TokenLogprobEntry};
+pub use event::{
+    EngineEvent, EventReceiver, FinishReason, RequestSummary, RowPath, TextPart, TokenLogprobEntry,
+};
 pub use gate::{ForcedReference, GateMode, Reason, SamplerKind, SamplingPath};
 pub use metrics::steps::{StepBar, StepStats};
 pub use overlap::{OverlapMode, OverlapOff};

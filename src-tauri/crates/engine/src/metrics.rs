@@ -132,6 +132,7 @@ impl RowMetrics {
             itl_p95: self.itl(0.95),
             prompt_tokens,
             answer_tokens: self.tokens,
+            thinking_tokens: 0,
             fused_steps: self.fused_steps,
             per_row_steps: self.per_row_steps,
             mean_batch_rows: mean(self.batch_rows_sum as f64, steps).unwrap_or(0.0),

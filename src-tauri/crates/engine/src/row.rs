@@ -12,7 +12,7 @@ use crate::{
     EngineError, RequestId, TokenId,
     backend::{RowSampling, Sampled, StepInput},
     error::panic_message,
-    event::{EngineEvent, EventSender, FinishReason, RowPath, TokenLogprobEntry},
+    event::{EngineEvent, EventSender, FinishReason, RowPath, TextPart, TokenLogprobEntry},
     gate::{RowFacts, RowPlan},
     metrics::RowMetrics,
     params::ValidParams,
@@ -197,7 +197,13 @@ impl Row {
         let token = sampled.token?;
         if let Some(logprobs) = sampled.logprobs {
             self.metrics.record_logprob(logprobs.chosen);
-            self.events.post(EngineEvent::Logprobs { entries: vec![TokenLogprobEntry { token, logprobs }] });
+            let entry = TokenLogprobEntry {
+                token,
+                logprobs: Some(logprobs),
+                is_forced: false,
+                bias_trace: sampled.bias_trace,
+            };
+            self.events.post(EngineEvent::Logprobs { entries: vec![entry] });
         }
         if self.tokenizer.eos_ids().contains(&token) {
             return Ok(Some(FinishReason::EndOfTurn));
@@ -218,7 +224,9 @@ impl Row {
 
     fn tell_text(&self, delta: String) {
         if !delta.is_empty() {
-            self.events.post(EngineEvent::Text { delta, answer_tokens: self.answer_tokens() });
+            let answer_tokens = self.answer_tokens();
+            let part = TextPart::Answer;
+            self.events.post(EngineEvent::Text { part, delta, answer_tokens, thinking_tokens: 0 });
         }
     }
 
