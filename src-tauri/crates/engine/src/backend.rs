@@ -68,6 +68,14 @@ pub struct Penalties<'a> {
     pub seen: &'a [SeenToken],
 }
 
+impl Penalties<'_> {
+    /// What frequency and presence penalty subtract together from a seen token. One value, so that every sampler
+    /// rounds alike.
+    pub fn subtracted(&self, answer_count: u32) -> f32 {
+        if answer_count == 0 { 0.0 } else { self.frequency * answer_count as f32 + self.presence }
+    }
+}
+
 /// Tokens that a grammar allows next: bit `id % 32` of word `id / 32`. Ids past the last word are not allowed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TokenMask {
@@ -166,7 +174,7 @@ pub struct BiasTrace {
 /// Why a row could not be sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BadRow {
-    /// A logit is NaN or the largest is positive infinity.
+    /// A logit is NaN or positive infinity, also where the mask does not allow its token.
     NonFiniteLogits,
     /// Every logit is negative infinity, after penalties, bias and mask.
     NothingAllowed,

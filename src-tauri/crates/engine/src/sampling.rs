@@ -1,14 +1,23 @@
 //! Order of operations of the sampler: the contract that every implementation is tested against.
 //!
 //! 1. logits to f32; ids at or above the tokenizer's size become negative infinity;
-//! 2. a NaN, or a largest value of either infinity, makes the row bad;
-//! 3. greedy rows take the likeliest id, the lowest on ties;
-//! 4. divide by the temperature;
-//! 5. top-k, then renormalise; 6. top-p, keeping the token that crosses it; 7. min-p;
-//! 8. the likeliest id always stays;
-//! 9. add Gumbel noise keyed by (seed, position, id) and take the largest.
+//! 2. repetition penalty: divides positive logits of seen tokens, multiplies the others;
+//! 3. frequency and presence penalty: one value per seen token, subtracted;
+//! 4. bias, added;
+//! 5. a NaN or positive infinity makes the row bad, also where the mask would hide it;
+//! 6. mask: ids that it does not allow become negative infinity; a row with nothing else left is bad;
+//! 7. a forced token is taken;
+//! 8. greedy rows take the likeliest id, the lowest on ties;
+//! 9. divide by the temperature;
+//! 10. top-k, then renormalise; 11. top-p, keeping the token that crosses it; 12. min-p;
+//! 13. the likeliest id stays whatever the filters say;
+//! 14. XTC: among what is kept, renormalised, tokens strictly likelier than the least likely one that reaches the
+//!     threshold go. Where one token or none reaches it, none goes;
+//! 15. add Gumbel noise keyed by (seed, position, id) and take the largest.
 //!
-//! Temperature comes first, as in vLLM, SGLang and transformers; mlx-lm applies it last.
+//! Log-probabilities are of step 1. The bias trace compares step 6 with and without step 4.
+//!
+//! Temperature comes before the filters, as in vLLM, SGLang and transformers; mlx-lm applies it last.
 
 pub mod noise;
 pub mod reference;

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use super::noise::{gumbel, token_hash};
 use crate::{
     TokenId,
-    backend::{BadRow, RowSampling, TokenLogprobs},
+    backend::{BadRow, BiasTrace, RowSampling, TokenLogprobs},
 };
 
 /// A token that survived so far, with its logit divided by the temperature.
@@ -21,16 +21,19 @@ struct Candidate {
 /// logits hold. Noise is keyed by token id, so the order of the candidates does not matter.
 ///
 /// # Errors
-/// [`BadRow::NonFiniteLogits`] if a logit is NaN or the largest is positive infinity; [`BadRow::NothingAllowed`] if
-/// every logit is negative infinity.
+/// [`BadRow::NonFiniteLogits`] if a logit is NaN or positive infinity; [`BadRow::NothingAllowed`] if every logit is
+/// negative infinity once penalties, bias and mask are applied.
 pub fn sample(logits: &[f32], tokenizer_size: u32, sampling: &RowSampling<'_>) -> Result<TokenId, BadRow> {
-    let logits = allowed(logits, tokenizer_size);
-    let likeliest = check_row(logits)?;
+    let logits = edit(logits, tokenizer_size, sampling)?;
+    let likeliest = likeliest(&logits)?;
+    if let Some(forced) = sampling.forced {
+        return Ok(forced);
+    }
     if sampling.is_greedy {
         return Ok(likeliest);
     }
     let perturbed = |token: &Candidate| token.scaled + gumbel(token_hash(sampling.noise_base, token.id));
-    let kept = filter(logits, sampling);
+    let kept = filter(&logits, sampling);
     let best = kept
         .iter()
         .copied()
@@ -47,12 +50,34 @@ pub fn support(
     tokenizer_size: u32,
     sampling: &RowSampling<'_>,
 ) -> Result<Vec<TokenId>, BadRow> {
-    let logits = allowed(logits, tokenizer_size);
-    let likeliest = check_row(logits)?;
+    let logits = edit(logits, tokenizer_size, sampling)?;
+    let likeliest = likeliest(&logits)?;
+    if let Some(forced) = sampling.forced {
+        return Ok(vec![forced]);
+    }
     if sampling.is_greedy {
         return Ok(vec![likeliest]);
     }
-    Ok(filter(logits, sampling).iter().map(|token| token.id).collect())
+    Ok(filter(&logits, sampling).iter().map(|token| token.id).collect())
+}
+
+/// What the bias changed for `chosen`.
+///
+/// # Errors
+/// As [`sample`].
+pub fn bias_trace(
+    logits: &[f32],
+    tokenizer_size: u32,
+    sampling: &RowSampling<'_>,
+    chosen: TokenId,
+) -> Result<BiasTrace, BadRow> {
+    let with = edit(logits, tokenizer_size, sampling)?;
+    let without = edit(logits, tokenizer_size, &RowSampling { bias: &[], ..*sampling })?;
+    Ok(BiasTrace {
+        unbiased_likeliest: likeliest(&without)?,
+        logprob_with: LogSoftmax::new(&with)?.of(chosen),
+        logprob_without: LogSoftmax::new(&without)?.of(chosen),
+    })
 }
 
 /// Log-probabilities of `chosen` and of the `top` likeliest tokens: log-softmax of the raw logits over the
@@ -66,25 +91,50 @@ pub fn logprobs(
     chosen: TokenId,
     top: u8,
 ) -> Result<TokenLogprobs, BadRow> {
-    let logits = allowed(logits, tokenizer_size);
-    let likeliest = check_row(logits)?;
-    let largest = logits[likeliest as usize];
-    let log_sum = mass(logits.iter().copied(), largest).ln() as f32;
-    let logprob = |id: TokenId| logits.get(id as usize).map_or(f32::NEG_INFINITY, |x| x - largest - log_sum);
-    let ranked = rank(logits, 1.0);
-    let top = ranked.iter().take(top.into()).map(|token| (token.id, logprob(token.id))).collect();
-    Ok(TokenLogprobs { chosen: logprob(chosen), top })
+    let logits = known(logits, tokenizer_size);
+    check_finite(logits)?;
+    let softmax = LogSoftmax::new(logits)?;
+    let top = rank(logits, 1.0).into_iter().take(top.into()).map(|token| (token.id, softmax.of(token.id)));
+    Ok(TokenLogprobs { chosen: softmax.of(chosen), top: top.collect() })
 }
 
-fn allowed(logits: &[f32], tokenizer_size: u32) -> &[f32] {
+fn known(logits: &[f32], tokenizer_size: u32) -> &[f32] {
     &logits[..logits.len().min(tokenizer_size as usize)]
 }
 
-/// Returns the likeliest token, the lowest id on ties.
-fn check_row(logits: &[f32]) -> Result<TokenId, BadRow> {
-    if logits.iter().any(|x| x.is_nan()) {
-        return Err(BadRow::NonFiniteLogits);
+/// Applies penalties, bias and mask, to the logits of the tokenizer's ids.
+fn edit(logits: &[f32], tokenizer_size: u32, sampling: &RowSampling<'_>) -> Result<Vec<f32>, BadRow> {
+    let mut logits = known(logits, tokenizer_size).to_vec();
+    if let Some(penalties) = sampling.penalties {
+        for seen in penalties.seen {
+            let Some(x) = logits.get_mut(seen.token as usize) else { continue };
+            *x = if *x > 0.0 { *x / penalties.repetition } else { *x * penalties.repetition };
+            *x -= penalties.subtracted(seen.answer_count);
+        }
     }
+    for (token, bias) in sampling.bias {
+        if let Some(x) = logits.get_mut(*token as usize) {
+            *x += bias;
+        }
+    }
+    check_finite(&logits)?;
+    if let Some(mask) = sampling.mask {
+        for (id, x) in logits.iter_mut().enumerate() {
+            if !mask.allows(id as TokenId) {
+                *x = f32::NEG_INFINITY;
+            }
+        }
+    }
+    Ok(logits)
+}
+
+fn check_finite(logits: &[f32]) -> Result<(), BadRow> {
+    let is_bad = logits.iter().any(|x| x.is_nan() || *x == f32::INFINITY);
+    if is_bad { Err(BadRow::NonFiniteLogits) } else { Ok(()) }
+}
+
+/// Returns the likeliest token, the lowest id on ties.
+fn likeliest(logits: &[f32]) -> Result<TokenId, BadRow> {
     let mut likeliest = 0;
     for (id, x) in logits.iter().enumerate() {
         if *x > logits[likeliest] {
@@ -92,13 +142,30 @@ fn check_row(logits: &[f32]) -> Result<TokenId, BadRow> {
         }
     }
     match logits.get(likeliest) {
-        Some(&f32::INFINITY) => Err(BadRow::NonFiniteLogits),
         None | Some(&f32::NEG_INFINITY) => Err(BadRow::NothingAllowed),
         Some(_) => Ok(likeliest as TokenId),
     }
 }
 
-/// Divides by the temperature, then applies top-k, top-p and min-p. The likeliest token always stays.
+struct LogSoftmax<'a> {
+    logits: &'a [f32],
+    largest: f32,
+    log_sum: f32,
+}
+
+impl<'a> LogSoftmax<'a> {
+    fn new(logits: &'a [f32]) -> Result<Self, BadRow> {
+        let largest = logits[likeliest(logits)? as usize];
+        Ok(Self { logits, largest, log_sum: mass(logits.iter().copied(), largest).ln() as f32 })
+    }
+
+    /// Negative infinity for an id past the end.
+    fn of(&self, id: TokenId) -> f32 {
+        self.logits.get(id as usize).map_or(f32::NEG_INFINITY, |x| x - self.largest - self.log_sum)
+    }
+}
+
+/// Divides by the temperature, then applies top-k, top-p, min-p and XTC. Keeps at least one token.
 fn filter(logits: &[f32], sampling: &RowSampling<'_>) -> Vec<Candidate> {
     let mut kept = rank(logits, sampling.temperature);
     let best = kept[0].scaled;
@@ -121,7 +188,20 @@ fn filter(logits: &[f32], sampling: &RowSampling<'_>) -> Vec<Candidate> {
         let above = kept.iter().take_while(|token| token.scaled >= least).count();
         kept.truncate(above.max(1));
     }
+    if let Some(threshold) = sampling.xtc_threshold {
+        exclude_top_choices(&mut kept, threshold);
+    }
     kept
+}
+
+/// Removes what is strictly likelier than the least likely token that reaches `threshold`. `kept`: likeliest first.
+fn exclude_top_choices(kept: &mut Vec<Candidate>, threshold: f32) {
+    let best = kept[0].scaled;
+    let total = mass(kept.iter().map(|token| token.scaled), best);
+    let reaches = |token: &Candidate| f64::from((token.scaled - best).exp()) / total >= f64::from(threshold);
+    if let Some(least) = kept.iter().copied().take_while(reaches).last() {
+        kept.retain(|token| token.scaled <= least.scaled);
+    }
 }
 
 /// Every possible token, likeliest first, ties by lowest id.

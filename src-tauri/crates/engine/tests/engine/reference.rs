@@ -2,9 +2,9 @@
 
 use engine::{
     TokenId,
-    backend::{BadRow, RowSampling},
-    params::SamplingParams,
-    sampling::reference::{logprobs, sample, support},
+    backend::{BadRow, Penalties, RowSampling, SeenToken, TokenMask},
+    params::{SamplingParams, Xtc},
+    sampling::reference::{bias_trace, logprobs, sample, support},
 };
 
 fn plain() -> SamplingParams {
@@ -83,6 +83,8 @@ fn filter_boundaries_are_where_they_should_be() {
     assert_eq!(drawn(&logits, cold), [0], "temperature 0 is greedy whatever top_p says");
     let tiny = SamplingParams { top_p: 1e-9, ..plain() };
     assert_eq!(drawn(&logits, tiny), [0], "a vanishing top_p leaves the likeliest");
+    let none = RowSampling { top_p: 0.0, ..at(plain(), 1, 0) };
+    assert_eq!(support(&logits, 3, &none), Ok(vec![0]), "and so does top_p 0");
 }
 
 #[test]
@@ -142,6 +144,129 @@ fn padding_is_masked_before_rows_are_judged() {
     assert_eq!(sample(&[1.0; 4], 0, &at(plain(), 1, 0)), Err(BadRow::NothingAllowed));
 }
 
+const NO_PENALTY: Penalties<'static> =
+    Penalties { repetition: 1.0, frequency: 0.0, presence: 0.0, seen: &[] };
+
+fn greedy(logits: &[f32], sampling: RowSampling<'_>) -> Result<TokenId, BadRow> {
+    sample(logits, logits.len() as u32, &sampling)
+}
+
+fn mask_of(allowed: &[TokenId]) -> TokenMask {
+    let mut words = vec![0; 2];
+    for id in allowed {
+        words[*id as usize / 32] |= 1 << (id % 32);
+    }
+    TokenMask { words }
+}
+
+#[test]
+fn padding_is_masked_before_penalties_and_bias_edit() {
+    let seen = [SeenToken { token: 2, answer_count: 1 }];
+    let penalties = Penalties { presence: -2.0, repetition: 0.5, seen: &seen, ..NO_PENALTY };
+    let sampling =
+        RowSampling { penalties: Some(penalties), bias: &[(2, 100.0), (9, 1.0)], ..RowSampling::GREEDY };
+    assert_eq!(sample(&[1.0, 2.0, 5.0], 2, &sampling), Ok(1));
+}
+
+#[test]
+fn repetition_divides_before_presence_subtracts() {
+    let seen = [SeenToken { token: 1, answer_count: 1 }];
+    let penalties = Penalties { repetition: 2.0, presence: 1.0, seen: &seen, ..NO_PENALTY };
+    let sampling = RowSampling { penalties: Some(penalties), ..RowSampling::GREEDY };
+    assert_eq!(greedy(&[0.25, 2.0], sampling), Ok(0), "2 / 2 - 1 = 0; the other way it is 0.5");
+}
+
+#[test]
+fn penalties_know_prompt_from_answer_and_positive_from_negative() {
+    let seen = [SeenToken { token: 0, answer_count: 3 }, SeenToken { token: 1, answer_count: 0 }];
+    let trace_of = |penalties: Penalties<'_>, logits: &[f32]| {
+        greedy(logits, RowSampling { penalties: Some(penalties), ..RowSampling::GREEDY })
+    };
+    let frequency = Penalties { frequency: 0.5, presence: 0.25, seen: &seen, ..NO_PENALTY };
+    assert_eq!(trace_of(frequency, &[1.0, -9.0, -0.74]), Ok(2), "1 - 3 * 0.5 - 0.25 = -0.75");
+    assert_eq!(trace_of(frequency, &[1.0, -9.0, -0.76]), Ok(0));
+    assert_eq!(trace_of(frequency, &[-9.0, 1.0, 0.9]), Ok(1), "a token of the prompt alone is not counted");
+    let repetition = Penalties { repetition: 2.0, seen: &seen, ..NO_PENALTY };
+    assert_eq!(trace_of(repetition, &[-1.0, -1.0, -1.9]), Ok(2), "negative logits are multiplied");
+    assert_eq!(trace_of(repetition, &[-9.0, 1.0, 0.6]), Ok(2), "repetition counts the prompt");
+}
+
+#[test]
+fn penalties_round_before_the_bias_is_added() {
+    let seen = [SeenToken { token: 0, answer_count: 1 }];
+    let penalties = Penalties { presence: 1.0, seen: &seen, ..NO_PENALTY };
+    let sampling = RowSampling { penalties: Some(penalties), bias: &[(0, 1.0)], ..RowSampling::GREEDY };
+    // 2^24 + 1 is no f32: added first, the bias would be lost and the other token would win.
+    assert_eq!(greedy(&[16_777_216.0, 16_777_216.0], sampling), Ok(0));
+}
+
+#[test]
+fn repetition_divides_before_the_bias_changes_the_sign() {
+    let seen = [SeenToken { token: 0, answer_count: 0 }];
+    let penalties = Penalties { repetition: 2.0, seen: &seen, ..NO_PENALTY };
+    let sampling = RowSampling { penalties: Some(penalties), bias: &[(0, -3.0)], ..RowSampling::GREEDY };
+    assert_eq!(greedy(&[1.0, -3.0], sampling), Ok(0), "1 / 2 - 3 = -2.5; the other way it is -4");
+}
+
+#[test]
+fn bias_is_added_before_rows_are_judged() {
+    let sampling = RowSampling { bias: &[(1, f32::INFINITY)], ..RowSampling::GREEDY };
+    assert_eq!(greedy(&[1.0, 2.0], sampling), Err(BadRow::NonFiniteLogits));
+}
+
+#[test]
+fn rows_are_judged_before_the_mask_hides_anything() {
+    let mask = mask_of(&[0]);
+    let sampling = RowSampling { mask: Some(&mask), ..RowSampling::GREEDY };
+    for hidden in [f32::NAN, f32::INFINITY] {
+        assert_eq!(greedy(&[1.0, hidden], sampling), Err(BadRow::NonFiniteLogits));
+    }
+    assert_eq!(greedy(&[1.0, 99.0], sampling), Ok(0));
+}
+
+#[test]
+fn no_bias_lifts_what_the_mask_forbids() {
+    let mask = mask_of(&[0, 40]);
+    let sampling = RowSampling { bias: &[(1, 100.0)], mask: Some(&mask), ..RowSampling::GREEDY };
+    let mut logits = vec![3.0; 50];
+    assert_eq!(greedy(&logits, sampling), Ok(0));
+    logits[40] = 3.5;
+    assert_eq!(greedy(&logits, sampling), Ok(40));
+    let short = TokenMask { words: vec![1] };
+    assert_eq!(
+        greedy(&logits, RowSampling { mask: Some(&short), ..sampling }),
+        Ok(0),
+        "no word, not allowed"
+    );
+    let long = TokenMask { words: vec![u32::MAX; 9] };
+    assert_eq!(greedy(&logits, RowSampling { mask: Some(&long), ..sampling }), Ok(1), "words to spare");
+}
+
+#[test]
+fn a_mask_that_leaves_nothing_is_told_before_a_token_is_forced() {
+    let nothing = TokenMask::default();
+    let sampling = RowSampling { mask: Some(&nothing), forced: Some(1), ..RowSampling::GREEDY };
+    assert_eq!(greedy(&[1.0, 2.0], sampling), Err(BadRow::NothingAllowed));
+    let other = mask_of(&[0]);
+    assert_eq!(greedy(&[1.0, 2.0], RowSampling { mask: Some(&other), ..sampling }), Ok(1));
+    assert_eq!(greedy(&[1.0, f32::NAN], sampling), Err(BadRow::NonFiniteLogits));
+}
+
+#[test]
+fn a_forced_token_comes_before_the_likeliest() {
+    assert_eq!(greedy(&[9.0, 2.0, 1.0], RowSampling { forced: Some(2), ..RowSampling::GREEDY }), Ok(2));
+    let warm = RowSampling { forced: Some(2), ..at(plain(), 1, 0) };
+    assert_eq!(support(&[9.0, 2.0, f32::NEG_INFINITY], 3, &warm), Ok(vec![2]), "whatever its logit says");
+}
+
+#[test]
+fn the_mask_comes_before_top_k() {
+    let mask = mask_of(&[1, 3]);
+    let params = SamplingParams { top_k: 2, ..plain() };
+    let sampling = RowSampling { mask: Some(&mask), ..at(params, 1, 0) };
+    assert_eq!(support(&[9.0, 2.0, 8.0, 1.0], 4, &sampling), Ok(vec![1, 3]));
+}
+
 #[test]
 fn rows_are_judged_before_the_likeliest_is_taken() {
     let greedy = at(SamplingParams { temperature: 0.0, ..plain() }, 1, 0);
@@ -191,6 +316,36 @@ fn min_p_never_drops_the_likeliest() {
     assert_eq!(drawn(&logits, SamplingParams { min_p: 0.999_999, ..plain() }), [0, 1]);
 }
 
+fn with_xtc(threshold: f32) -> SamplingParams {
+    SamplingParams { xtc: Some(Xtc { threshold, probability: 1.0 }), ..plain() }
+}
+
+#[test]
+fn top_choices_give_way_to_the_least_likely_of_them() {
+    let first = from_probabilities(&[0.4, 0.35, 0.25]);
+    assert_eq!(drawn(&first, with_xtc(0.2)), [2], "all three reach 0.2");
+    assert_eq!(drawn(&first, with_xtc(0.3)), [1, 2], "0.35 is the least likely that reaches 0.3");
+    let second = from_probabilities(&[0.9, 0.05, 0.03, 0.02]);
+    assert_eq!(drawn(&second, with_xtc(0.2)), [0, 1, 2, 3], "one top choice stays");
+    assert_eq!(drawn(&first, with_xtc(0.5)), [0, 1, 2], "no top choice");
+    assert_eq!(drawn(&from_probabilities(&[0.4, 0.4, 0.2]), with_xtc(0.3)), [0, 1, 2], "equals stay");
+}
+
+#[test]
+fn greedy_rows_keep_their_likeliest_whatever_xtc_says() {
+    let params = SamplingParams { temperature: 0.0, ..with_xtc(0.1) };
+    assert_eq!(drawn(&from_probabilities(&[0.6, 0.4]), params), [0]);
+}
+
+#[test]
+fn min_p_comes_before_top_choices_are_excluded() {
+    let logits = from_probabilities(&[0.4, 0.3, 0.2, 0.1]);
+    let params = SamplingParams { min_p: 0.6, ..with_xtc(0.42) };
+    assert_eq!(drawn(&logits, params), [1], "renormalised after min-p, 0.3 is 0.43 and reaches 0.42");
+    let cut = SamplingParams { min_p: 0.6, ..with_xtc(0.25) };
+    assert_eq!(drawn(&logits, cut), [1], "0.2 / 0.4 is below min-p, whatever is excluded above it");
+}
+
 #[test]
 fn noise_comes_after_every_filter() {
     let logits = vec![0.0; 300];
@@ -224,4 +379,19 @@ fn logprobs_are_of_the_raw_distribution() {
         close(*logprob, p);
     }
     assert_eq!(logprobs(&logits, 4, 0, 20).unwrap().top.len(), 4, "padding is no alternative");
+}
+
+#[test]
+fn logprobs_do_not_see_the_edits_and_the_bias_trace_compares_them() {
+    let logits = from_probabilities(&[0.5, 0.3, 0.2]);
+    let mask = mask_of(&[1, 2]);
+    let sampling = RowSampling { bias: &[(2, 2.0)], mask: Some(&mask), ..RowSampling::GREEDY };
+    let chosen = greedy(&logits, sampling).unwrap();
+    assert_eq!(chosen, 2);
+    let trace = bias_trace(&logits, 3, &sampling, chosen).unwrap();
+    assert_eq!(trace.unbiased_likeliest, 1, "the mask counts without the bias too");
+    let lifted = 0.2 * 2.0_f32.exp();
+    assert!((trace.logprob_with - (lifted / (lifted + 0.3)).ln()).abs() < 1e-6, "{trace:?}");
+    assert!((trace.logprob_without - (0.2_f32 / 0.5).ln()).abs() < 1e-6, "{trace:?}");
+    assert!((logprobs(&logits, 3, chosen, 0).unwrap().chosen - 0.2_f32.ln()).abs() < 1e-6);
 }
