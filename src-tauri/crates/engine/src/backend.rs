@@ -255,6 +255,11 @@ pub struct MemoryUse {
     pub peak_bytes: u64,
 }
 
+/// The device has no memory left. A backend makes it the source of its own error when it knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the device has no memory left")]
+pub struct OutOfMemory;
+
 /// A backend's own error, boxed: the engine reports it and ends what it must, never inspects it.
 pub type BackendError = Box<dyn std::error::Error + Send + Sync>;
 

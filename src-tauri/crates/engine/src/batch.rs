@@ -47,13 +47,16 @@ impl Batch {
         self.rows.iter().map(|row| row.id)
     }
 
+    pub(crate) fn longest_kv_cache_tokens(&self) -> u32 {
+        self.rows.iter().map(Row::kv_cache_tokens).max().unwrap_or(0)
+    }
+
     pub(crate) fn get_mut(&mut self, id: RequestId) -> Option<&mut Row> {
         self.rows.iter_mut().find(|row| row.id == id)
     }
 
     /// Appends a row whose KV cache the backend has just appended.
     pub(crate) fn join(&mut self, row: Row) {
-        debug_assert!(self.rows.iter().all(|other| other.id != row.id), "{} joined twice", row.id);
         self.rows.push(row);
         self.assert_whole();
     }
@@ -89,5 +92,7 @@ impl Batch {
 
     fn assert_whole(&self) {
         self.rows.iter().for_each(Row::assert_decoding);
+        let is_again = |at: usize| self.rows[..at].iter().any(|other| other.id == self.rows[at].id);
+        debug_assert!(!(1..self.rows.len()).any(is_again), "a row joined twice");
     }
 }

@@ -179,6 +179,11 @@ impl Row {
         self.kv_cache_tokens += 1;
     }
 
+    /// Whether the row goes on after the coming token, unless the token itself ends it.
+    pub(crate) fn is_certain_to_continue(&self) -> bool {
+        self.answer_tokens() + 1 < self.params.max_tokens && self.position() + 1 < self.context_tokens
+    }
+
     /// What the sampler has to know for the token after the latest forward pass.
     pub(crate) fn sampling(&self) -> RowSampling<'_> {
         RowSampling {

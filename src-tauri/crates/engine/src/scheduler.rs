@@ -42,6 +42,11 @@ impl Scheduler {
         self.queue.is_empty() && self.prefilling.is_empty()
     }
 
+    /// Whether any prompt is being read, or is read and waits to join.
+    pub(crate) fn is_reading(&self) -> bool {
+        !self.prefilling.is_empty()
+    }
+
     pub(crate) fn queued(&self) -> impl Iterator<Item = &Row> {
         self.queue.iter()
     }
@@ -94,17 +99,23 @@ impl Scheduler {
         self.prefilling.drain(..).chain(self.queue.drain(..)).collect()
     }
 
-    pub(crate) fn prefilling_mut(&mut self) -> impl Iterator<Item = &mut Row> {
-        self.prefilling.iter_mut()
+    /// Puts every row that is being read back at the head of the queue: its private KV cache is gone.
+    pub(crate) fn restart_reading(&mut self) {
+        for mut row in self.prefilling.drain(..).rev() {
+            row.restart_prefill();
+            self.queue.push_front(row);
+        }
     }
 
     /// Decides what comes next.
     pub(crate) fn next_work(&self, decoding_rows: usize, now: Instant) -> Work {
         let parked =
             |row: &Row| Parked { remaining_tokens: row.prefill_remaining(), since: row.parked_since };
-        let parked: Vec<_> = self.prefilling.iter().map(parked).collect();
+        // Rows whose prompt is read may have to wait for the boundary at which they can join.
+        let reading: Vec<_> = self.prefilling.iter().filter(|row| row.prefill_remaining() > 0).collect();
+        let parked: Vec<_> = reading.iter().map(|row| parked(row)).collect();
         match self.pacer.next_chunk(now, decoding_rows, &parked) {
-            Some(chunk) => Work::Prefill { id: self.prefilling[chunk.parked].id, tokens: chunk.tokens },
+            Some(chunk) => Work::Prefill { id: reading[chunk.parked].id, tokens: chunk.tokens },
             None if decoding_rows > 0 => Work::Decode,
             None => Work::Idle,
         }

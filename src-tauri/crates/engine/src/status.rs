@@ -79,6 +79,9 @@ pub struct EngineSnapshot {
     pub gate_mode: GateMode,
     /// Whether forward passes may be submitted ahead.
     pub overlap: OverlapMode,
+    /// Rows that may run or read their prompt at once: as many as the backend takes, fewer once memory has run out;
+    /// 0 until a model is loaded.
+    pub allowed_rows: usize,
     /// Live requests in order of arrival.
     pub rows: Vec<RowSnapshot>,
     /// Measured steps.

@@ -44,12 +44,12 @@ pub struct EngineConfig {
 }
 
 impl EngineConfig {
-    /// Split gate, adaptive overlap, 64 waiting requests, chunks of 60 ms.
+    /// Split gate, no overlap, 64 waiting requests, chunks of 60 ms.
     pub fn new(tokenizer: Tokenizer) -> Self {
         Self {
             tokenizer,
             gate_mode: GateMode::default(),
-            overlap: OverlapMode::default(),
+            overlap: OverlapMode::Off,
             max_queued: 64,
             prefill_budget: Duration::from_millis(60),
         }
@@ -94,6 +94,7 @@ impl EngineThread {
             facts: None,
             gate_mode: config.gate_mode,
             overlap: config.overlap,
+            allowed_rows: 0,
             rows: Vec::new(),
             steps: StepStats::default(),
             memory: None,

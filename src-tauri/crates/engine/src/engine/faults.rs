@@ -6,7 +6,11 @@ use std::{
 };
 
 use super::Engine;
-use crate::{EngineError, backend::Backend, row::Ending};
+use crate::{
+    EngineError,
+    backend::{Backend, MemoryUse, OutOfMemory},
+    row::Ending,
+};
 
 /// Faults within [`FAULT_WINDOW`] after which the engine gives up.
 pub(crate) const MAX_FAULTS: usize = 3;
@@ -42,33 +46,38 @@ impl FaultLog {
 }
 
 impl<B: Backend> Engine<B> {
-    /// Ends the rows of the batch after a fault. Queued rows stay; prompts being read start over, since what was
-    /// computed of them is not to be trusted either and nobody has seen a word yet.
+    /// Ends the rows of the batch after a fault and rebuilds the backend. Queued rows stay; prompts being read start
+    /// over, since what was computed of them is not to be trusted either and nobody has seen a word yet.
+    ///
+    /// # Errors
+    /// [`EngineError::RepeatedFaults`] if there were too many; [`EngineError::Backend`] if the backend cannot be
+    /// rebuilt.
     pub(super) fn recover(&mut self, fault: EngineError) -> Result<(), EngineError> {
         tracing::error!(error = &fault as &dyn std::error::Error, "the backend failed");
+        if is_out_of_memory(&fault, self.backend.memory(), self.facts.memory_limit_bytes) {
+            self.allowed_rows = (self.batch.len() / 2).max(1);
+            tracing::warn!(rows = self.allowed_rows, "memory has run out: fewer rows from now on");
+        }
         let all = self.batch.leave(|_| Some(Ending::Failed(fault.clone())));
         for (row, ending) in all.gone {
             self.end(row, ending);
         }
+        self.ahead = None;
+        self.last_step = None;
         self.steps.record_idle();
-        for row in self.scheduler.prefilling_mut() {
-            self.backend.drop_prefill(row.id);
-            row.restart_prefill();
-        }
-        self.must_clear_backend = true;
+        self.scheduler.restart_reading();
         if self.faults.record(self.clock.now()) {
             let latest = Box::new(fault);
             return Err(EngineError::RepeatedFaults { faults: MAX_FAULTS, within: FAULT_WINDOW, latest });
         }
-        Ok(())
+        self.backend.reset().map_err(EngineError::backend)
     }
+}
 
-    /// Empties the backend's batch after a fault.
-    pub(super) fn clear_backend(&mut self) -> Result<(), EngineError> {
-        if self.must_clear_backend {
-            self.backend.keep_rows(&[]).map_err(EngineError::backend)?;
-            self.must_clear_backend = false;
-        }
-        Ok(())
-    }
+/// Whether a fault came from a lack of memory: the backend says so, or next to nothing is left.
+fn is_out_of_memory(fault: &EngineError, memory: MemoryUse, limit_bytes: u64) -> bool {
+    let EngineError::Backend(error) = fault else { return false };
+    let first: &(dyn std::error::Error + 'static) = error.as_ref();
+    let mut causes = std::iter::successors(Some(first), |error| error.source());
+    causes.any(|error| error.is::<OutOfMemory>()) || memory.active_bytes >= limit_bytes / 20 * 19
 }

@@ -20,7 +20,7 @@ pub struct StepBar {
     pub batch_rows: u64,
     /// Rows that went per row.
     pub per_row_rows: u64,
-    /// Wall time of the step.
+    /// Time of the step, from read to read.
     pub step_time: Duration,
 }
 
@@ -37,7 +37,7 @@ pub struct StepStats {
     pub fused_steps: u64,
     /// Steps in which some row went per row.
     pub per_row_steps: u64,
-    /// Median wall time of a step.
+    /// Median time of a step, from read to read.
     pub step_p50: Duration,
     /// Median host time to build the forward graph.
     pub forward_p50: Duration,
@@ -87,18 +87,15 @@ pub(crate) struct StepSample {
     /// Whether the forward pass repeated one that was submitted ahead.
     pub(crate) is_replay: bool,
     pub(crate) started_at: Instant,
+    /// From the read of the step before to the read of this one; from the start, if something came in between.
+    pub(crate) wall: Duration,
+    /// Building and submitting forward passes, of this step and of the next one.
     pub(crate) forward: Duration,
     /// Building and waiting together.
     pub(crate) sampling: Duration,
     pub(crate) host: Duration,
     /// What the step added to the backend's totals.
     pub(crate) counted: Counters,
-}
-
-impl StepSample {
-    pub(crate) fn wall(&self) -> Duration {
-        self.forward + self.sampling + self.host
-    }
 }
 
 /// Remembers decode steps.
@@ -160,7 +157,7 @@ impl StepMetrics {
             decode_steps: self.decode_steps,
             fused_steps: self.fused_steps,
             per_row_steps: self.decode_steps - self.fused_steps,
-            step_p50: self.median(StepSample::wall),
+            step_p50: self.median(|sample| sample.wall),
             forward_p50: self.median(|sample| sample.forward),
             sample_p50: self.median(|sample| sample.sampling.saturating_sub(sample.counted.waited)),
             wait_p50: self.median(|sample| sample.counted.waited),
@@ -200,6 +197,6 @@ fn bar(step: u64, sample: &StepSample) -> StepBar {
         step,
         batch_rows: sample.batch_rows as u64,
         per_row_rows: sample.per_row_rows as u64,
-        step_time: sample.wall(),
+        step_time: sample.wall,
     }
 }

@@ -60,6 +60,23 @@ enum Pace {
     Real,
 }
 
+impl Pace {
+    fn now(&self) -> Instant {
+        match self {
+            Self::Fake(clock) => clock.now(),
+            Self::Real => Instant::now(),
+        }
+    }
+}
+
+/// A fused graph that was submitted and not read.
+struct Submitted {
+    rows: Vec<usize>,
+    sampled: Vec<Sampled>,
+    /// Whether a shortlist was too narrow, so that the tokens on the device are not those that will be read.
+    is_narrow: bool,
+}
+
 /// A backend that follows a [`Script`]. Panics when the engine breaks the contract of [`Backend`].
 pub struct FakeBackend {
     script: Script,
@@ -69,10 +86,13 @@ pub struct FakeBackend {
     batch: Vec<(RequestId, FakeRow)>,
     /// Rows of the latest forward pass that were not sampled yet.
     unsampled: Vec<usize>,
-    /// Rows of the fused graph that was submitted and not read, with their tokens.
-    submitted: Option<(Vec<usize>, Vec<Sampled>)>,
+    submitted: Option<Submitted>,
     /// Whether `batch` has already taken the tokens of `submitted`.
     is_ahead: bool,
+    /// When the logits that are sampled next are there.
+    logits_at: Instant,
+    /// When those of the forward pass ahead are.
+    ahead_at: Instant,
     snapshots: HashMap<SnapshotId, Vec<TokenId>>,
     next_snapshot: u64,
     steps: u64,
@@ -105,10 +125,13 @@ impl FakeBackend {
             device: "cpu, scripted".into(),
             memory_limit_bytes: script.memory_limit_bytes,
         };
+        let now = pace.now();
         Self {
             script,
             facts,
             pace,
+            logits_at: now,
+            ahead_at: now,
             private: HashMap::new(),
             batch: Vec::new(),
             unsampled: Vec::new(),
@@ -133,6 +156,11 @@ impl FakeBackend {
         &self.batch
     }
 
+    /// Whether the batch has already taken tokens that the engine has not: a forward pass ahead is under way.
+    pub fn is_ahead(&self) -> bool {
+        self.is_ahead
+    }
+
     /// Requests with a private KV cache.
     pub fn private_rows(&self) -> usize {
         self.private.len()
@@ -147,10 +175,7 @@ impl FakeBackend {
     }
 
     fn note(&self, call: Call) {
-        let at = match &self.pace {
-            Pace::Fake(clock) => clock.now(),
-            Pace::Real => Instant::now(),
-        };
+        let at = self.pace.now();
         self.log.lock().unwrap_or_else(PoisonError::into_inner).push(LoggedCall { call, at });
     }
 
@@ -172,13 +197,16 @@ impl FakeBackend {
     }
 
     /// One wait, one host read.
-    fn count_read(&mut self) {
+    fn read(&mut self) {
+        self.spend(self.logits_at.saturating_duration_since(self.pace.now()));
         self.counters.waits += 1;
         self.counters.host_reads += 1;
     }
 
     fn sample(&mut self, row: usize, sampling: &RowSampling<'_>) -> Sampled {
-        self.is_ahead = false;
+        if std::mem::take(&mut self.is_ahead) {
+            self.logits_at = self.ahead_at;
+        }
         let index = self.unsampled.iter().position(|other| *other == row);
         self.unsampled.remove(index.expect("each row is sampled once per forward pass"));
         let logits = self.script.logits(&self.batch[row].1);
@@ -196,7 +224,6 @@ impl FakeBackend {
         assert!(self.unsampled.is_empty(), "rows {:?} were not sampled in the last step", self.unsampled);
         assert_eq!(inputs.len(), self.batch.len(), "one input per row of the batch");
         self.steps += 1;
-        self.spend(self.script.step);
         assert_ne!(Some(self.steps), self.script.panic_at_step, "scripted panic");
         self.fail_if(FaultAt::Forward(self.steps))?;
         for (input, (id, row)) in inputs.iter().zip(&mut self.batch) {
@@ -250,6 +277,7 @@ impl Backend for FakeBackend {
         assert!(keep.is_sorted_by(|a, b| a < b), "rows to keep must ascend: {keep:?}");
         self.keeps += 1;
         self.fail_if(FaultAt::KeepRows(self.keeps))?;
+        self.is_ahead &= !keep.is_empty();
         // Rows of a forward pass ahead are still to be sampled; others were.
         self.unsampled = if self.is_ahead { (0..keep.len()).collect() } else { Vec::new() };
         self.batch = keep.iter().map(|row| self.batch[*row].clone()).collect();
@@ -264,6 +292,7 @@ impl Backend for FakeBackend {
             self.unsampled.clear();
             self.batch.iter_mut().for_each(|(_, row)| _ = row.tokens.pop());
         }
+        self.spend(self.script.step);
         self.run_forward(inputs)?;
         self.note(Call::Forward(self.batch.iter().map(|(id, _)| *id).collect()));
         Ok(())
@@ -277,25 +306,28 @@ impl Backend for FakeBackend {
         self.counters.evals += 1;
         self.note(Call::SampleFused(rows.to_vec()));
         let sampled = rows.iter().zip(sampling).map(|(row, sampling)| self.sample(*row, sampling)).collect();
-        self.submitted = Some((rows.to_vec(), sampled));
+        let is_narrow = sampling.iter().any(|row| row.shortlist_width < self.width_needed(row));
+        self.submitted = Some(Submitted { rows: rows.to_vec(), sampled, is_narrow });
         Ok(())
     }
 
     fn forward_ahead(&mut self, columns: &[u32]) -> Result<(), BackendError> {
-        let (rows, sampled) = self.submitted.clone().expect("a fused graph was submitted");
-        assert!(rows.len() == self.batch.len() && self.unsampled.is_empty(), "the graph covers the batch");
+        let submitted = self.submitted.as_ref().expect("a fused graph was submitted");
+        assert!(submitted.rows.len() == self.batch.len(), "the graph covers the batch");
+        assert!(self.unsampled.is_empty(), "the graph covers the batch");
         assert!(!self.is_ahead, "one forward pass ahead at a time");
-        let inputs: Vec<StepInput> = columns
-            .iter()
-            .zip(&sampled)
-            .map(|(column, sampled)| StepInput {
-                token: sampled.token.unwrap_or(0),
-                kv_cache_tokens: *column,
-            })
-            .collect();
+        // A narrow shortlist gives another token than the one read later.
+        let on_device =
+            |sampled: &Sampled| sampled.token.map_or(0, |token| token ^ u32::from(submitted.is_narrow));
+        let step_input = |(column, sampled): (&u32, &Sampled)| StepInput {
+            token: on_device(sampled),
+            kv_cache_tokens: *column,
+        };
+        let inputs: Vec<StepInput> = columns.iter().zip(&submitted.sampled).map(step_input).collect();
         self.counters.evals += 1;
         self.counters.forwards_ahead += 1;
-        self.counters.forwards_overlapped += 1;
+        // Computed in turn, while the caller goes on.
+        self.ahead_at = self.logits_at.max(self.pace.now()) + self.script.step;
         self.run_forward(&inputs)?;
         self.is_ahead = true;
         self.note(Call::ForwardAhead(self.batch.iter().map(|(id, _)| *id).collect()));
@@ -307,24 +339,30 @@ impl Backend for FakeBackend {
         rows: &[usize],
         sampling: &[RowSampling<'_>],
     ) -> Result<FusedRead, BackendError> {
-        let (submitted, sampled) = self.submitted.take().expect("a fused graph was submitted");
-        assert_eq!(submitted, rows, "the rows of the graph are read");
-        self.count_read();
-        let is_narrow = sampling.iter().any(|row| row.shortlist_width < self.width_needed(row));
-        if is_narrow {
+        let submitted = self.submitted.take().expect("a fused graph was submitted");
+        assert_eq!(
+            (submitted.rows.as_slice(), rows.len()),
+            (rows, sampling.len()),
+            "the graph's rows are read"
+        );
+        self.read();
+        let is_running = self.is_ahead && self.ahead_at > self.pace.now();
+        self.counters.forwards_overlapped += u64::from(is_running);
+        if submitted.is_narrow {
             self.counters.evals += 1;
-            self.count_read();
+            self.read();
             self.counters.width_misses += 1;
         }
-        Ok(FusedRead { sampled, is_ahead_stale: self.is_ahead && is_narrow })
+        Ok(FusedRead { sampled: submitted.sampled, is_ahead_stale: self.is_ahead && submitted.is_narrow })
     }
 
     fn sample_row(&mut self, row: usize, sampling: &RowSampling<'_>) -> Result<Sampled, BackendError> {
         self.fail_if(FaultAt::Sample(self.steps))?;
         self.counters.evals += 1;
-        self.count_read();
+        let sampled = self.sample(row, sampling);
+        self.read();
         self.note(Call::SampleRow(row));
-        Ok(self.sample(row, sampling))
+        Ok(sampled)
     }
 
     fn snapshot_prefill(&mut self, id: RequestId) -> Result<SnapshotId, BackendError> {
