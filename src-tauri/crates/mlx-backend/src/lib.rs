@@ -3,8 +3,9 @@
 //! The only crate that names mlx-rs or mlx-sys. Everything here belongs to the thread that built it: arrays,
 //! streams and caches never leave it. Every evaluation, wait and host read goes through [`mx`] and is counted.
 //!
-//! Flow of a decode step: [`MlxBackend::forward`] builds logits `[B, vocab]` lazily; a sampling call adds its graph
-//! and makes the one blocking wait that computes both.
+//! Flow of a decode step: [`MlxBackend::forward`] builds logits `[B, vocab]` lazily, and `submit_fused` submits them
+//! with the sampling graph. `forward_ahead` then builds the next forward pass from the tokens on the device and submits
+//! it apart, so that `read_fused`, the one blocking wait, does not wait for it.
 
 pub mod attention;
 pub mod config;
@@ -24,7 +25,7 @@ use crate::kv_cache::{KvCache, KvShape, PrivateKv};
 use crate::load::{Numerics, Weights};
 use crate::model::Model;
 use crate::mx::{Array, Dtype, Purpose, ops};
-use crate::sampling::fused::{Sampler, take_rows};
+use crate::sampling::fused::{Sampler, Submitted, take_rows};
 use engine::backend::{
     Backend, BackendError, BackendFacts, Counters, FusedRead, MemoryUse, RowSampling, Sampled, SnapshotId,
     StepInput,
@@ -53,6 +54,9 @@ pub struct MlxBackend {
     private: HashMap<RequestId, PrivateKv>,
     sampler: Sampler,
     logits: Option<Array>,
+    submitted: Option<Submitted>,
+    /// Whether `logits` are those of a forward pass ahead.
+    is_ahead: bool,
 }
 
 fn device() -> Result<(Numerics, &'static str)> {
@@ -115,6 +119,8 @@ impl MlxBackend {
             private: HashMap::new(),
             sampler: Sampler::new(config.vocab as u32, options.tokenizer_tokens)?,
             logits: None,
+            submitted: None,
+            is_ahead: false,
         })
     }
 
@@ -146,16 +152,58 @@ impl MlxBackend {
         if inputs.is_empty() || inputs.len() != rows {
             return Err(MlxError::Misuse { what: "forward with another number of inputs", rows });
         }
-        // The old logits hold their graph's buffers; they must be gone before the KV cache is written.
-        self.logits = None;
         let tokens: Vec<TokenId> = inputs.iter().map(|input| input.token).collect();
         let lens: Vec<i32> = inputs.iter().map(|input| input.kv_cache_tokens as i32).collect();
-        let ids = Array::from_slice(&tokens, &[rows as i32, 1]);
+        self.is_ahead = false;
+        self.build_forward(&Array::from_slice(&tokens, &[rows as i32, 1]), &lens)
+    }
+
+    fn run_forward_ahead(&mut self, columns: &[u32]) -> Result<()> {
+        let rows = self.cache.rows();
+        let misuse = |what| MlxError::Misuse { what, rows };
+        let submitted = self.submitted.as_ref().ok_or(misuse("forward ahead of nothing submitted"))?;
+        if submitted.tokens.dim(0) as usize != rows || columns.len() != rows {
+            return Err(misuse("forward ahead from a part of the batch"));
+        }
+        let ids = ops::reshape(&submitted.tokens, &[rows as i32, 1])?;
+        let lens: Vec<i32> = columns.iter().map(|column| *column as i32).collect();
+        self.build_forward(&ids, &lens)?;
+        // Apart from the sampling graph: one submission has one event, and the tokens must not wait for this.
+        mx::submit([self.logits()?], Purpose::Decode)?;
+        mx::count_forward_ahead();
+        self.is_ahead = true;
+        Ok(())
+    }
+
+    /// Logits `[B, vocab]` of ids `[B, 1]`, written to the columns `lens`.
+    fn build_forward(&mut self, ids: &Array, lens: &[i32]) -> Result<()> {
+        // Logits that were not computed would hold the KV cache as it was, and every write would copy it.
+        self.logits = None;
         let heads = [self.kv_shape.kv_heads, self.kv_shape.head_dim];
-        let mut pass = Pass::decode(&mut self.cache, &lens, heads, &self.rope)?;
-        let hidden = self.model.hidden(&ids, &mut pass)?;
+        let mut pass = Pass::decode(&mut self.cache, lens, heads, &self.rope)?;
+        let hidden = self.model.hidden(ids, &mut pass)?;
         let logits = self.model.logits(&hidden)?;
-        self.logits = Some(ops::reshape(&logits, &[rows as i32, -1])?);
+        self.logits = Some(ops::reshape(&logits, &[lens.len() as i32, -1])?);
+        Ok(())
+    }
+
+    fn run_read_fused(&mut self, sampling: &[RowSampling<'_>]) -> Result<FusedRead> {
+        let submitted = self
+            .submitted
+            .take()
+            .ok_or(MlxError::Misuse { what: "read before a submission", rows: self.cache.rows() })?;
+        let read = self.sampler.read(&submitted, sampling)?;
+        if self.is_ahead && !mx::is_available(self.logits()?)? {
+            mx::count_overlap();
+        }
+        Ok(FusedRead { sampled: read.sampled, is_ahead_stale: self.is_ahead && read.has_replaced })
+    }
+
+    fn run_keep_rows(&mut self, keep: &[usize]) -> Result<()> {
+        self.cache.keep_rows(keep)?;
+        let logits = self.logits.take().filter(|_| self.is_ahead && !keep.is_empty());
+        self.is_ahead = logits.is_some();
+        self.logits = logits.map(|logits| take_rows(&logits, keep)).transpose()?;
         Ok(())
     }
 
@@ -201,30 +249,27 @@ impl Backend for MlxBackend {
     }
 
     fn keep_rows(&mut self, keep: &[usize]) -> Result<(), BackendError> {
-        self.logits = None;
-        Ok(self.cache.keep_rows(keep)?)
+        Ok(self.run_keep_rows(keep)?)
     }
 
     fn forward(&mut self, inputs: &[StepInput]) -> Result<(), BackendError> {
         Ok(self.run_forward(inputs)?)
     }
 
-    fn submit_fused(&mut self, _: &[usize], _: &[RowSampling<'_>]) -> Result<(), BackendError> {
-        self.logits()?;
+    fn submit_fused(&mut self, rows: &[usize], sampling: &[RowSampling<'_>]) -> Result<(), BackendError> {
+        let logits = take_rows(self.logits()?, rows)?;
+        // From here on these logits belong to the step that is being sampled.
+        self.is_ahead = false;
+        self.submitted = Some(self.sampler.submit(&logits, sampling)?);
         Ok(())
     }
 
-    fn forward_ahead(&mut self, _: &[u32]) -> Result<(), BackendError> {
-        Err(Box::new(MlxError::Misuse { what: "forward ahead", rows: self.cache.rows() }))
+    fn forward_ahead(&mut self, columns: &[u32]) -> Result<(), BackendError> {
+        Ok(self.run_forward_ahead(columns)?)
     }
 
-    fn read_fused(
-        &mut self,
-        rows: &[usize],
-        sampling: &[RowSampling<'_>],
-    ) -> Result<FusedRead, BackendError> {
-        let logits = take_rows(self.logits()?, rows)?;
-        Ok(FusedRead { sampled: self.sampler.sample(&logits, sampling)?, is_ahead_stale: false })
+    fn read_fused(&mut self, _: &[usize], sampling: &[RowSampling<'_>]) -> Result<FusedRead, BackendError> {
+        Ok(self.run_read_fused(sampling)?)
     }
 
     fn sample_row(&mut self, row: usize, sampling: &RowSampling<'_>) -> Result<Sampled, BackendError> {

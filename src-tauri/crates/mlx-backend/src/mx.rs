@@ -53,13 +53,40 @@ pub fn count_width_miss() {
     count(Purpose::Decode, |counters| counters.width_misses += 1);
 }
 
-/// Submits `arrays` for evaluation and returns without waiting for them.
+/// Submits `arrays` for evaluation and returns without waiting for them. MLX itself makes the caller wait while it
+/// has too much unfinished work; that shows in [`Counters::submitting`].
 ///
 /// # Errors
 /// [`MlxError::Op`] when MLX cannot schedule the graph.
 pub fn submit<'a>(arrays: impl IntoIterator<Item = &'a Array>, purpose: Purpose) -> Result<()> {
-    count(purpose, |counters| counters.evals += 1);
-    transforms::async_eval(arrays).map_err(|error| ops::failure("async_eval", Some(error)))
+    let started = Instant::now();
+    let outcome = transforms::async_eval(arrays).map_err(|error| ops::failure("async_eval", Some(error)));
+    count(purpose, |counters| {
+        counters.evals += 1;
+        counters.submitting += started.elapsed();
+    });
+    outcome
+}
+
+/// Whether a submitted array has been computed. Never waits.
+///
+/// # Errors
+/// [`MlxError::Op`].
+pub fn is_available(array: &Array) -> Result<bool> {
+    let mut available = false;
+    // SAFETY: the handle is valid for the call, which writes one flag.
+    let status = unsafe { mlx_sys::_mlx_array_is_available(&mut available, array.as_ptr()) };
+    if status == 0 { Ok(available) } else { Err(ops::failure("is_available", None)) }
+}
+
+/// Counts a forward pass submitted ahead of its tokens' read.
+pub fn count_forward_ahead() {
+    count(Purpose::Decode, |counters| counters.forwards_ahead += 1);
+}
+
+/// Counts a forward pass ahead that was still running when the tokens before it had been read.
+pub fn count_overlap() {
+    count(Purpose::Decode, |counters| counters.forwards_overlapped += 1);
 }
 
 /// Evaluates `arrays` and waits for them: one evaluation, one wait.

@@ -1,6 +1,7 @@
 //! Tests on MLX and the starter model. Run on one thread: MLX's streams belong to the thread that made them.
 
 mod logits;
+mod overlap;
 mod packed;
 mod sampler;
 mod starter;
