@@ -102,8 +102,11 @@ fn known(logits: &[f32], tokenizer_size: u32) -> &[f32] {
     &logits[..logits.len().min(tokenizer_size as usize)]
 }
 
-/// Applies penalties, bias and mask, to the logits of the tokenizer's ids.
-fn edit(logits: &[f32], tokenizer_size: u32, sampling: &RowSampling<'_>) -> Result<Vec<f32>, BadRow> {
+/// Logits of the tokenizer's ids after penalties, bias and mask: what greedy rows compare and temperature divides.
+///
+/// # Errors
+/// [`BadRow::NonFiniteLogits`] as [`sample`]; a row with nothing left is no error here.
+pub fn edit(logits: &[f32], tokenizer_size: u32, sampling: &RowSampling<'_>) -> Result<Vec<f32>, BadRow> {
     let mut logits = known(logits, tokenizer_size).to_vec();
     if let Some(penalties) = sampling.penalties {
         for seen in penalties.seen {

@@ -158,6 +158,12 @@ pub fn cast(a: &Array, dtype: Dtype) -> Result<Array> {
     call("astype", |out, stream| unsafe { sys::mlx_astype(out, a.as_ptr(), dtype as sys::mlx_dtype, stream) })
 }
 
+/// The same bytes as another dtype; the last axis grows or shrinks with the width of an element.
+pub fn view(a: &Array, dtype: Dtype) -> Result<Array> {
+    // SAFETY: handles are valid for the call.
+    call("view", |out, stream| unsafe { sys::mlx_view(out, a.as_ptr(), dtype as sys::mlx_dtype, stream) })
+}
+
 /// Copies into row-major order unless it is already.
 pub fn contiguous(a: &Array) -> Result<Array> {
     // SAFETY: handles are valid for the call.

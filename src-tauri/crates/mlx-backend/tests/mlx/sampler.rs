@@ -1,10 +1,13 @@
 //! The fused sampler on MLX against golden values, the host reference, itself alone, and itself permuted.
 
-use engine::backend::{BadRow, RowSampling};
+mod settings;
+
+use engine::backend::{BadRow, RowSampling, Sampled};
 use engine::sampling::noise::{gumbel, row_base, token_hash};
 use engine::sampling::reference;
 use mlx_backend::mx::{Array, Purpose, counters};
 use mlx_backend::sampling::fused::Sampler;
+use settings::{Settings, random_settings};
 
 /// xorshift64*: the tests need a stream that is the same everywhere.
 struct Dice(u64);
@@ -85,54 +88,74 @@ fn random_logits(dice: &mut Dice, vocab: usize) -> Vec<f32> {
         .collect()
 }
 
-fn random_row(dice: &mut Dice) -> RowSampling<'static> {
-    let temperature = dice.one_of(&[0.0, 0.2, 0.7, 1.0, 1.3, 2.0]);
-    let top_k = dice.one_of(&[0, 0, 1, 2, 5, 40, 300, 100_000]);
-    // Not 0.5 or 0.9: tied logits reach such sums exactly, up to the rounding of either side's exp.
-    let top_p = dice.one_of(&[1.0, 1.0, 0.053, 0.513, 0.907, 0.987]);
-    let min_p = dice.one_of(&[0.0, 0.0, 0.05, 0.4]);
-    let base = row_base(dice.next(), dice.below(9000) as u32);
-    row(temperature, top_k, top_p, min_p, base)
+/// How two results of a row may differ: device and host `ln` differ by ulps, so a near tie may fall either way.
+fn is_near_tie(logits: &[f32], known: u32, row: &RowSampling<'_>, ours: u32, theirs: u32) -> bool {
+    let edited = reference::edit(logits, known, row).expect("the row is good");
+    let score = |id: u32| edited[id as usize] / row.temperature + gumbel(token_hash(row.noise_base, id));
+    (score(ours) - score(theirs)).abs() < 1e-4
 }
 
-/// Score that decides between candidates: device and host `ln` differ by ulps.
-fn score(logits: &[f32], row: &RowSampling<'_>, id: u32) -> f32 {
-    logits[id as usize] / row.temperature + gumbel(token_hash(row.noise_base, id))
+/// Checks a result against the reference. Returns whether it is a near tie with it.
+fn check(ours: &Sampled, logits: &[f32], known: u32, row: &RowSampling<'_>, at: &str) -> bool {
+    let expected = reference::sample(logits, known, row);
+    let is_tie = ours.token != expected;
+    if is_tie {
+        let (Ok(ours), Ok(theirs)) = (ours.token, expected) else {
+            panic!("{at}: {:?} instead of {expected:?}", ours.token);
+        };
+        assert!(is_near_tie(logits, known, row, ours, theirs), "{at}: {ours}, not {theirs}; {row:?}");
+    }
+    let Ok(token) = ours.token else {
+        assert!(ours.logprobs.is_none() && ours.bias_trace.is_none(), "{at}: a bad row reports nothing");
+        return false;
+    };
+    let close = |a: f32, b: f32| (a - b).abs() < 2e-4 || a == b;
+    assert_eq!(ours.logprobs.is_some(), row.logprobs.is_some(), "{at}");
+    if let (Some(ours), Some(wanted)) = (&ours.logprobs, row.logprobs) {
+        let theirs = reference::logprobs(logits, known, token, wanted).expect("the row is good");
+        assert!(close(ours.chosen, theirs.chosen), "{at}: {} for {}", ours.chosen, theirs.chosen);
+        assert_eq!(ours.top.len(), theirs.top.len(), "{at}");
+        for ((id, value), (their_id, their_value)) in ours.top.iter().zip(&theirs.top) {
+            assert!(id == their_id && close(*value, *their_value), "{at}: {ours:?} for {theirs:?}");
+        }
+    }
+    assert_eq!(ours.bias_trace.is_some(), row.wants_bias_trace, "{at}");
+    if let Some(ours) = ours.bias_trace {
+        let theirs = reference::bias_trace(logits, known, row, token).expect("the row is good");
+        assert_eq!(ours.unbiased_likeliest, theirs.unbiased_likeliest, "{at}");
+        assert!(close(ours.logprob_with, theirs.logprob_with), "{at}: {ours:?} for {theirs:?}");
+        assert!(close(ours.logprob_without, theirs.logprob_without), "{at}: {ours:?} for {theirs:?}");
+    }
+    is_tie
 }
 
 #[test]
-fn fused_equals_reference_solo_and_permuted_on_a_thousand_mixed_batches() {
+fn fused_equals_per_row_and_reference_on_thousands_of_mixed_batches() {
     let mut dice = Dice(20_261_129);
     let (mut rows_seen, mut near_ties) = (0, 0);
-    for round in 0..1000 {
-        let vocab = dice.one_of(&[4, 33, 1000, 3001]);
-        let known = vocab - dice.below(vocab as u64 / 4 + 1) as usize;
-        let sampler = Sampler::new(vocab as u32, known as u32).expect("the sampler builds");
+    let samplers = [(4, 3), (33, 33), (70, 61), (1000, 998), (3001, 2900)]
+        .map(|(vocab, known)| (known, vocab, Sampler::new(vocab, known).expect("the sampler builds")));
+    for round in 0..2000 {
+        let (known, vocab, sampler) = &samplers[dice.below(samplers.len() as u64) as usize];
         let size = 1 + dice.below(8) as usize;
-        let logits: Vec<Vec<f32>> = (0..size).map(|_| random_logits(&mut dice, vocab)).collect();
-        let rows: Vec<RowSampling<'_>> = (0..size).map(|_| random_row(&mut dice)).collect();
-        let tokens = fused(&sampler, &logits, &rows);
+        let logits: Vec<Vec<f32>> = (0..size).map(|_| random_logits(&mut dice, *vocab as usize)).collect();
+        let settings: Vec<Settings> = (0..size).map(|_| random_settings(&mut dice, *vocab, *known)).collect();
+        let rows: Vec<RowSampling<'_>> = settings.iter().map(Settings::lend).collect();
+        let together = sampler.sample(&array(&logits), &rows).expect("sampling runs");
         for b in 0..size {
-            let expected = reference::sample(&logits[b], known as u32, &rows[b]);
+            let at = format!("round {round}, row {b} of {size}, {vocab} ids");
+            near_ties += usize::from(check(&together[b], &logits[b], *known, &rows[b], &at));
             rows_seen += 1;
-            if tokens[b] != expected {
-                let (Ok(ours), Ok(theirs)) = (tokens[b], expected) else {
-                    panic!("round {round}, row {b}: {:?} instead of {expected:?}", tokens[b]);
-                };
-                let gap = (score(&logits[b], &rows[b], ours) - score(&logits[b], &rows[b], theirs)).abs();
-                assert!(gap < 1e-4, "round {round}, row {b}, {:?}: {ours}, not {theirs}", rows[b]);
-                near_ties += 1;
-            }
-            let solo = fused(&sampler, &logits[b..=b], &rows[b..=b]);
-            assert_eq!(solo[0], tokens[b], "round {round}: row {b} alone");
+            let alone = sampler.sample_alone(&array(&logits[b..=b]), &rows[b]).expect("sampling runs");
+            assert_eq!(alone.token, together[b].token, "{at}: alone");
         }
         let turn = dice.below(size as u64) as usize;
         let turned = |b: usize| (b + turn) % size;
         let moved_logits: Vec<Vec<f32>> = (0..size).map(|b| logits[turned(b)].clone()).collect();
         let moved_rows: Vec<RowSampling<'_>> = (0..size).map(|b| rows[turned(b)]).collect();
-        let moved = fused(&sampler, &moved_logits, &moved_rows);
+        let moved = fused(sampler, &moved_logits, &moved_rows);
         for b in 0..size {
-            assert_eq!(moved[b], tokens[turned(b)], "round {round}: turned by {turn}");
+            assert_eq!(moved[b], together[turned(b)].token, "round {round}: turned by {turn}");
         }
     }
     println!("{rows_seen} rows, {near_ties} near ties with the reference");
@@ -231,26 +254,4 @@ fn a_flat_row_with_top_p_widens_its_shortlist_and_keeps_it_wide() {
     settings.shortlist_width = first.shortlist_width;
     let again = sampler.sample(&array(&logits), &[settings]).expect("sampling runs").remove(0);
     assert_eq!((again.token, misses() - before), (first.token, 2), "the width sticks");
-}
-
-#[test]
-fn the_per_row_path_gives_the_fused_token_and_the_references_logprobs() {
-    let mut dice = Dice(77);
-    for round in 0..100 {
-        let sampler = Sampler::new(3001, 2900).expect("the sampler builds");
-        let logits = random_logits(&mut dice, 3001);
-        let settings = random_row(&mut dice);
-        let joined = fused(&sampler, std::slice::from_ref(&logits), &[settings]);
-        let alone = RowSampling { logprobs: Some(5), ..settings };
-        let sampled =
-            sampler.sample_alone(&array(std::slice::from_ref(&logits)), &alone).expect("sampling runs");
-        assert_eq!(sampled.token, joined[0], "round {round}");
-        let token = sampled.token.expect("the row is good");
-        let expected = reference::logprobs(&logits, 2900, token, 5).expect("the row is good");
-        let ours = sampled.logprobs.expect("asked for");
-        assert!((ours.chosen - expected.chosen).abs() < 1e-4, "round {round}");
-        for ((id, value), (other_id, other)) in ours.top.iter().zip(&expected.top) {
-            assert!(id == other_id && (value - other).abs() < 1e-4, "round {round}");
-        }
-    }
 }
