@@ -51,6 +51,7 @@ struct Raw {
     vocab_size: i32,
     rms_norm_eps: f32,
     rope_theta: Option<f32>,
+    rope_parameters: Option<RopeParameters>,
     max_position_embeddings: Option<u32>,
     tie_word_embeddings: Option<bool>,
     quantization: Option<serde_json::Map<String, serde_json::Value>>,
@@ -60,6 +61,13 @@ struct Raw {
     hidden_act: Option<String>,
     sliding_window: Option<i64>,
     use_sliding_window: Option<bool>,
+}
+
+/// Where newer configs keep `rope_theta` and `rope_scaling`.
+#[derive(Deserialize)]
+struct RopeParameters {
+    rope_theta: Option<f32>,
+    rope_type: Option<String>,
 }
 
 impl ModelConfig {
@@ -120,6 +128,10 @@ impl Raw {
         if let Some(scaling) = self.rope_scaling.as_ref().filter(|value| !value.is_null()) {
             return refuse("rope_scaling", scaling.to_string());
         }
+        let rope_type = self.rope_parameters.as_ref().and_then(|rope| rope.rope_type.as_ref());
+        if let Some(kind) = rope_type.filter(|kind| *kind != "default") {
+            return refuse("rope_parameters.rope_type", kind.clone());
+        }
         if self.attention_bias == Some(true) {
             return refuse("attention_bias", "true".into());
         }
@@ -157,7 +169,10 @@ impl Raw {
             head_dim,
             vocab: self.vocab_size,
             norm_eps: self.rms_norm_eps,
-            rope_base: self.rope_theta.unwrap_or(10_000.0),
+            rope_base: self
+                .rope_theta
+                .or(self.rope_parameters.and_then(|rope| rope.rope_theta))
+                .unwrap_or(10_000.0),
             context_tokens: self.max_position_embeddings.unwrap_or(2048),
             is_tied: self.tie_word_embeddings.unwrap_or(false),
             quantisation,

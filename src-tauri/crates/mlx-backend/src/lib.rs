@@ -23,7 +23,7 @@ use crate::config::ModelConfig;
 use crate::error::Result;
 use crate::kv_cache::{KvCache, KvShape, PrivateKv};
 use crate::load::{Numerics, Weights};
-use crate::model::Model;
+use crate::model::decoder::Decoder;
 use crate::mx::{Array, Dtype, Purpose, ops};
 use crate::sampling::fused::{Sampler, Submitted, take_rows};
 use engine::backend::{
@@ -47,7 +47,7 @@ pub struct LoadOptions {
 /// A loaded model and the state of its batch.
 pub struct MlxBackend {
     facts: BackendFacts,
-    model: Model,
+    model: Decoder,
     rope: Rope,
     kv_shape: KvShape,
     cache: KvCache,
@@ -88,7 +88,7 @@ impl MlxBackend {
         }
         let config = ModelConfig::from_dir(dir)?;
         let mut weights = Weights::open(dir, &config, numerics)?;
-        let model = Model::load(&mut weights)?;
+        let model = model::load(&mut weights)?;
         weights.finish()?;
         mx::wait(model.arrays(), Purpose::Load)?;
         let dtype = model.compute_dtype();

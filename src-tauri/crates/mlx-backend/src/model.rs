@@ -1,65 +1,22 @@
-//! Picks the architecture of a model and runs it.
+//! Picks the architecture of a model.
 
+pub mod decoder;
 pub mod linear;
-pub mod llama;
 
-use crate::attention::Pass;
 use crate::config::ModelConfig;
 use crate::error::{MlxError, Result};
 use crate::load::Weights;
-use crate::mx::{Array, Dtype};
-use llama::Llama;
+use decoder::{Decoder, HeadNorms};
 
-/// A loaded decoder.
-pub enum Model {
-    /// Llama and what shares its mathematics.
-    Llama(Llama),
-}
-
-impl Model {
-    /// Takes the weights that the architecture needs.
-    ///
-    /// # Errors
-    /// [`MlxError::UnsupportedArchitecture`], or as the architecture's own loader.
-    pub fn load(weights: &mut Weights<'_>) -> Result<Model> {
-        match weights.config().architecture.as_str() {
-            "llama" => Ok(Model::Llama(Llama::load(weights)?)),
-            other => Err(MlxError::UnsupportedArchitecture(other.into())),
-        }
-    }
-
-    /// Hidden states after the last layer's norm: ids `[B, T]` to `[B, T, hidden]`.
-    ///
-    /// # Errors
-    /// [`MlxError::Op`].
-    pub fn hidden(&self, ids: &Array, pass: &mut Pass<'_>) -> Result<Array> {
-        match self {
-            Model::Llama(model) => model.hidden(ids, pass),
-        }
-    }
-
-    /// Logits of hidden states: `[B, T, hidden]` to `[B, T, vocab]`.
-    ///
-    /// # Errors
-    /// [`MlxError::Op`].
-    pub fn logits(&self, hidden: &Array) -> Result<Array> {
-        match self {
-            Model::Llama(model) => model.logits(hidden),
-        }
-    }
-
-    /// Dtype of activations.
-    pub fn compute_dtype(&self) -> Dtype {
-        match self {
-            Model::Llama(model) => model.norm_dtype(),
-        }
-    }
-
-    /// Every array of the model.
-    pub fn arrays(&self) -> Vec<&Array> {
-        match self {
-            Model::Llama(model) => model.arrays(),
-        }
+/// Loads the decoder that the config names.
+///
+/// # Errors
+/// [`MlxError::UnsupportedArchitecture`], or as [`Decoder::load`].
+pub fn load(weights: &mut Weights<'_>) -> Result<Decoder> {
+    match weights.config().architecture.as_str() {
+        "llama" => Decoder::load(weights, HeadNorms::Absent),
+        "qwen3" => Decoder::load(weights, HeadNorms::PerHead),
+        other => Err(MlxError::UnsupportedArchitecture(other.into())),
     }
 }
 

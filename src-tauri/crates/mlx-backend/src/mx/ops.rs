@@ -400,6 +400,15 @@ pub fn rms_norm(x: &Array, weight: &Array, eps: f32) -> Result<Array> {
     })
 }
 
+/// RMS norm over the last axis, without a weight.
+pub fn rms_unit(x: &Array, eps: f32) -> Result<Array> {
+    // SAFETY: handles are valid for the call; the empty array stands for "no weight".
+    call("rms_norm", |out, stream| unsafe {
+        let none = Array::from_ptr(sys::mlx_array_new());
+        sys::mlx_fast_rms_norm(out, x.as_ptr(), none.as_ptr(), eps, stream)
+    })
+}
+
 /// Rotary embedding of halves over the last axis of `[B, H, T, D]`; `offsets` `[B]` i32 or a scalar.
 pub fn rope(x: &Array, dims: i32, base: f32, offsets: &Array) -> Result<Array> {
     // SAFETY: handles are valid for the call; the empty array stands for "frequencies from the base".

@@ -1,6 +1,6 @@
 //! A row in a batch computes what it computes alone, and what mlx-lm computes.
 
-use crate::starter;
+use crate::starter::{self, largest_difference};
 use engine::backend::RowSampling;
 use engine::backend::{Backend, StepInput};
 use serde::Deserialize;
@@ -12,10 +12,6 @@ struct Fixture {
     ids: Vec<usize>,
     logits: Vec<f32>,
     greedy: Vec<u32>,
-}
-
-fn largest_difference(a: &[f32], b: &[f32]) -> f32 {
-    a.iter().zip(b).map(|(x, y)| (x - y).abs()).fold(0.0, f32::max)
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod logits;
 mod overlap;
 mod packed;
+mod qwen3;
 mod sampler;
 mod starter;
 mod waits;

@@ -25,6 +25,12 @@ pub fn sample_fused(backend: &mut MlxBackend, rows: &[usize], sampling: &[RowSam
     backend.read_fused(rows, sampling).expect("sampling runs").sampled
 }
 
+/// Largest distance between two rows of logits.
+pub fn largest_difference(a: &[f32], b: &[f32]) -> f32 {
+    assert_eq!(a.len(), b.len(), "rows of one width");
+    a.iter().zip(b).map(|(x, y)| (x - y).abs()).fold(0.0, f32::max)
+}
+
 /// A prompt of `len` tokens that differ by `salt`.
 pub fn prompt(len: usize, salt: u32) -> Vec<TokenId> {
     (0..len as u32).map(|i| 1000 + (i * 7919 + salt * 104_729) % 40_000).collect()

@@ -1,6 +1,7 @@
-//! Llama: pre-norm decoder with grouped-query attention, rotary positions and a gated SiLU MLP.
+//! Pre-norm decoder with grouped-query attention, rotary positions and a gated SiLU MLP.
 //!
-//! Source: Touvron et al. 2023, arXiv:2307.09288; tensor names as Hugging Face's checkpoints have them.
+//! Two architectures share it. Llama: Touvron et al. 2023, arXiv:2307.09288. Qwen3 norms each query and key head
+//! before it turns them: Yang et al. 2025, arXiv:2505.09388. Tensor names as Hugging Face's checkpoints have them.
 
 use super::HeadShape;
 use super::linear::{Embedding, Linear};
@@ -9,9 +10,20 @@ use crate::error::Result;
 use crate::load::Weights;
 use crate::mx::{Array, Dtype, ops};
 
+/// Whether query and key heads have norms of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeadNorms {
+    /// Llama.
+    Absent,
+    /// Qwen3.
+    PerHead,
+}
+
 struct Layer {
     attention_norm: Array,
     qkv: Linear,
+    /// `[heads + kv_heads, head_dim]`: one row per query head, then one per key head.
+    head_norms: Option<Array>,
     output: Linear,
     mlp_norm: Array,
     gate_up: Linear,
@@ -19,7 +31,7 @@ struct Layer {
 }
 
 /// The whole decoder.
-pub struct Llama {
+pub struct Decoder {
     heads: HeadShape,
     intermediate: i32,
     norm_eps: f32,
@@ -30,17 +42,18 @@ pub struct Llama {
     head: Option<Linear>,
 }
 
-impl Llama {
+impl Decoder {
     /// Takes the tensors of the architecture.
     ///
     /// # Errors
     /// [`crate::MlxError::Shape`], [`crate::MlxError::Op`].
-    pub fn load(weights: &mut Weights<'_>) -> Result<Llama> {
+    pub fn load(weights: &mut Weights<'_>, head_norms: HeadNorms) -> Result<Decoder> {
         let config = weights.config();
         let heads = HeadShape::of(config);
-        let layers: Result<Vec<Layer>> =
-            (0..config.layers).map(|index| Layer::load(weights, &format!("model.layers.{index}"))).collect();
-        Ok(Llama {
+        let layers: Result<Vec<Layer>> = (0..config.layers)
+            .map(|index| Layer::load(weights, &format!("model.layers.{index}"), head_norms))
+            .collect();
+        Ok(Decoder {
             heads,
             intermediate: config.intermediate,
             norm_eps: config.norm_eps,
@@ -54,7 +67,7 @@ impl Llama {
         })
     }
 
-    /// As [`super::Model::hidden`].
+    /// Hidden states after the last layer's norm: ids `[B, T]` to `[B, T, hidden]`.
     ///
     /// # Errors
     /// [`crate::MlxError::Op`].
@@ -72,9 +85,13 @@ impl Llama {
         let (rows, tokens) = (x.dim(0), x.dim(1));
         let normed = ops::rms_norm(x, &layer.attention_norm, self.norm_eps)?;
         let qkv = ops::reshape(&layer.qkv.apply(&normed)?, &[rows, tokens, heads + 2 * kv_heads, head_dim])?;
+        // Queries and keys are normed and turned together: one operation each instead of two.
+        let mut turning = ops::slice_axis(&qkv, 2, 0, heads + kv_heads)?;
+        if let Some(weights) = &layer.head_norms {
+            turning = ops::multiply(&ops::rms_unit(&turning, self.norm_eps)?, weights)?;
+        }
+        let turned = pass.rotate(&ops::transpose_axes(&turning, &[0, 2, 1, 3])?)?;
         let qkv = ops::transpose_axes(&qkv, &[0, 2, 1, 3])?;
-        // Queries and keys turn together: one rotation instead of two.
-        let turned = pass.rotate(&ops::slice_axis(&qkv, 1, 0, heads + kv_heads)?)?;
         let q = ops::slice_axis(&turned, 1, 0, heads)?;
         let k = ops::slice_axis(&turned, 1, heads, heads + kv_heads)?;
         let v = ops::slice_axis(&qkv, 1, heads + kv_heads, heads + 2 * kv_heads)?;
@@ -91,7 +108,7 @@ impl Llama {
         layer.down.apply(&gated)
     }
 
-    /// As [`super::Model::logits`].
+    /// Logits of hidden states: `[B, T, hidden]` to `[B, T, vocab]`.
     ///
     /// # Errors
     /// [`crate::MlxError::Op`].
@@ -102,8 +119,8 @@ impl Llama {
         }
     }
 
-    /// Dtype of the norms, which activations take.
-    pub fn norm_dtype(&self) -> Dtype {
+    /// Dtype of activations: that of the norms.
+    pub fn compute_dtype(&self) -> Dtype {
         self.norm.dtype()
     }
 
@@ -112,7 +129,7 @@ impl Llama {
         let layers = self.layers.iter().flat_map(|layer| {
             let matrices = [&layer.qkv, &layer.output, &layer.gate_up, &layer.down];
             let norms = [&layer.attention_norm, &layer.mlp_norm];
-            matrices.into_iter().flat_map(Linear::arrays).chain(norms)
+            matrices.into_iter().flat_map(Linear::arrays).chain(norms).chain(&layer.head_norms)
         });
         let head = self.head.iter().flat_map(Linear::arrays);
         self.embedding.arrays().into_iter().chain(layers).chain(head).chain([&self.norm]).collect()
@@ -120,7 +137,7 @@ impl Llama {
 }
 
 impl Layer {
-    fn load(weights: &mut Weights<'_>, prefix: &str) -> Result<Layer> {
+    fn load(weights: &mut Weights<'_>, prefix: &str, head_norms: HeadNorms) -> Result<Layer> {
         let config = weights.config();
         let HeadShape { heads, kv_heads, head_dim } = HeadShape::of(config);
         let (hidden, intermediate) = (config.hidden, config.intermediate);
@@ -130,6 +147,10 @@ impl Layer {
         Ok(Layer {
             attention_norm: weights.vector(&format!("{prefix}.input_layernorm.weight"), hidden)?,
             qkv: weights.merged(&attention, &[("q_proj", q), ("k_proj", kv), ("v_proj", kv)], hidden)?,
+            head_norms: match head_norms {
+                HeadNorms::Absent => None,
+                HeadNorms::PerHead => Some(stacked_norms(weights, &attention)?),
+            },
             output: weights.linear(&format!("{attention}.o_proj"), hidden, q)?,
             mlp_norm: weights.vector(&format!("{prefix}.post_attention_layernorm.weight"), hidden)?,
             gate_up: weights.merged(
@@ -140,4 +161,13 @@ impl Layer {
             down: weights.linear(&format!("{mlp}.down_proj"), hidden, intermediate)?,
         })
     }
+}
+
+/// Norm weights of queries and keys as one row per head, `[heads + kv_heads, head_dim]`.
+fn stacked_norms(weights: &mut Weights<'_>, attention: &str) -> Result<Array> {
+    let HeadShape { heads, kv_heads, head_dim } = HeadShape::of(weights.config());
+    let of_queries = weights.vector(&format!("{attention}.q_norm.weight"), head_dim)?;
+    let of_keys = weights.vector(&format!("{attention}.k_norm.weight"), head_dim)?;
+    let of_queries = ops::broadcast_to(&of_queries, &[heads, head_dim])?;
+    ops::concatenate(&[&of_queries, &ops::broadcast_to(&of_keys, &[kv_heads, head_dim])?], 0)
 }
