@@ -7,6 +7,20 @@ fn main() {
     if std::env::var("CARGO_CFG_TARGET_OS").as_deref() != Ok("linux") {
         return;
     }
+    // `tests/mlx/native.rs` counts these calls; Apple's linker has no such switch.
+    for name in [
+        "eval",
+        "async_eval",
+        "array_eval",
+        "array_item_uint32",
+        "array_item_int32",
+        "array_item_float32",
+        "array_item_bool",
+        "array_tostring",
+        "synchronize",
+    ] {
+        println!("cargo::rustc-link-arg-tests=-Wl,--wrap=mlx_{name}");
+    }
     // Set by the override that `cargo xtask setup` writes; the link step explains what is missing without it.
     let include = std::env::var("DEP_MLX_INCLUDE").unwrap_or_default();
     let base = || {

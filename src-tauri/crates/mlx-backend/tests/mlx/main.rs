@@ -1,6 +1,8 @@
 //! Tests on MLX and the starter model. Run on one thread: MLX's streams belong to the thread that made them.
 
 mod logits;
+#[cfg(target_os = "linux")]
+mod native;
 mod overlap;
 mod packed;
 mod qwen3;
