@@ -36,7 +36,7 @@ fn main() {
     };
     let kernel = |name: &str, architecture: Option<&str>| {
         let mut build = base();
-        build.file("cpp/kernel.cpp").define("BRAID_MULTIPLY", format!("multiply_{name}").as_str());
+        build.file("cpp/kernel.cpp").define("BRAID_KERNELS", format!("kernels_{name}").as_str());
         if let Some(architecture) = architecture {
             build.flag(format!("-march={architecture}"));
         }
