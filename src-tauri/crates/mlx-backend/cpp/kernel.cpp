@@ -1,4 +1,4 @@
-// The product of kernel.h, compiled once per instruction set with BRAID_KERNELS naming the result.
+// The product of kernel.h, compiled once per instruction set with BRAID_SET naming it.
 //
 // Weights stay packed on their way from memory, a quarter or an eighth of their f32 size, and are expanded in
 // registers once for up to eight rows of x. A BLAS would first copy an f32 matrix into its own layout, which costs
@@ -148,6 +148,14 @@ void multiply(const Product& product, const float* panel, int first, int last) {
 
 }  // namespace
 
-extern const Kernels BRAID_KERNELS{arrange, multiply};
+namespace BRAID_SET {
+
+// In attention.cpp.
+void turn(const Turn& turn);
+void attend(const Attention& attention, int task);
+
+extern const Kernels kernels{arrange, multiply, turn, attend};
+
+}  // namespace BRAID_SET
 
 }  // namespace braid

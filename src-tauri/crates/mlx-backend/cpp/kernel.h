@@ -1,7 +1,9 @@
-// Quantised matrix product on the CPU for few rows: the contract between the kernels and their callers.
+// Quantised matrix product on the CPU for few rows, and the kernels of each instruction set.
 #pragma once
 
 #include <cstdint>
+
+#include "attention.h"
 
 namespace braid {
 
@@ -44,10 +46,22 @@ struct Kernels {
   void (*arrange)(const Product& product, float* panels, int row);
   // Computes outputs [first, last) of every row from an arranged input.
   void (*multiply)(const Product& product, const float* panels, int first, int last);
+  void (*turn)(const Turn& turn);
+  // One of rows x kv_heads tasks.
+  void (*attend)(const Attention& attention, int task);
 };
 
-extern const Kernels kernels_baseline;
-extern const Kernels kernels_v3;
-extern const Kernels kernels_v4;
+namespace baseline {
+extern const Kernels kernels;
+}
+namespace v3 {
+extern const Kernels kernels;
+}
+namespace v4 {
+extern const Kernels kernels;
+}
+
+// Those of the widest instruction set that the processor has.
+const Kernels& best_kernels();
 
 }  // namespace braid

@@ -16,6 +16,15 @@
 #include "mlx/primitives.h"
 #include "pool.h"
 
+const braid::Kernels& braid::best_kernels() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("x86-64-v4")) return v4::kernels;
+  if (__builtin_cpu_supports("x86-64-v3")) return v3::kernels;
+#endif
+  return baseline::kernels;
+}
+
 namespace {
 
 namespace mx = mlx::core;
@@ -23,15 +32,6 @@ namespace mx = mlx::core;
 // Small enough that the threads end together, large enough that taking a task costs nothing beside it.
 constexpr int kTasksPerThread = 6;
 constexpr int kLeastOutputsPerTask = 16;
-
-const braid::Kernels& best_kernels() {
-#if defined(__x86_64__)
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("x86-64-v4")) return braid::kernels_v4;
-  if (__builtin_cpu_supports("x86-64-v3")) return braid::kernels_v3;
-#endif
-  return braid::kernels_baseline;
-}
 
 // Space at a cache line: a vector that crosses a line costs two loads. Kept between calls; MLX runs a stream's tasks
 // on one thread.
@@ -43,7 +43,7 @@ float* room_for(std::size_t count) {
 }
 
 void run(const braid::Product& product) {
-  static const braid::Kernels& kernels = best_kernels();
+  static const braid::Kernels& kernels = braid::best_kernels();
   auto& pool = braid::Pool::shared();
   float* panels = room_for(static_cast<std::size_t>(product.rows) * product.inputs);
   if (product.rows <= braid::kPanelRows) {
