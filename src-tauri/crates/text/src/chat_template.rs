@@ -109,6 +109,12 @@ impl ChatTemplate {
         Ok(Self { environment: Arc::new(environment), special_tokens: Value::Object(special_tokens) })
     }
 
+    /// The template as the model folder has it.
+    pub(crate) fn source(&self) -> String {
+        let template = self.environment.get_template(NAME).expect("added when the environment was built");
+        template.source().to_string()
+    }
+
     /// Renders `messages` into the text that the model reads.
     ///
     /// # Errors

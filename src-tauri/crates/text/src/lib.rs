@@ -5,7 +5,8 @@
 //! [`Tokenizer::from_dir`]; the result is cheap to clone and may be used from any thread.
 //!
 //! Flow of a prompt: `[ChatMessage]` -> [`Tokenizer::prompt_tokens`] -> token ids. Flow of an answer: token id ->
-//! [`Detokenizer::push`] -> text -> [`StopMatcher::push`] -> text that may be shown.
+//! [`Detokenizer::push`] -> text -> [`ThinkingSplitter::push`] -> thinking and answer; of the answer,
+//! [`StopMatcher::push`] -> text that may be shown.
 //!
 //! Terms. A *control token* is an added token that steers the model (turn markers, end of text). Text that a person
 //! wrote never becomes one: see [`Tokenizer::prompt_tokens`] for how.
@@ -13,12 +14,14 @@
 mod chat_template;
 mod detokenizer;
 mod error;
+mod reasoning;
 mod stop_matcher;
 mod tokenizer;
 
 pub use chat_template::{ChatMessage, ChatTemplate, RenderOptions, Role};
 pub use detokenizer::Detokenizer;
 pub use error::TextError;
+pub use reasoning::{SplitText, ThinkingSplitter, ThinkingStage, ThinkingTags};
 pub use stop_matcher::{StopMatcher, StopOutcome};
 pub use tokenizer::{SpecialTokens, Tokenizer};
 

@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 
 use tokenizers::{DecoderWrapper, PreTokenizer as _};
 
-use crate::{ChatMessage, ChatTemplate, RenderOptions, TextError, TokenId};
+use crate::{ChatMessage, ChatTemplate, RenderOptions, TextError, ThinkingTags, TokenId};
 use added::AddedTokens;
 
 /// What becomes of control tokens that a text spells out.
@@ -38,6 +38,8 @@ struct Inner {
     hf: tokenizers::Tokenizer,
     added: AddedTokens,
     template: Option<ChatTemplate>,
+    thinking_tags: Option<ThinkingTags>,
+    control_ids: Vec<TokenId>,
     eos_ids: Vec<TokenId>,
     vocab_tokens: usize,
     text_form: TextForm,
@@ -75,8 +77,13 @@ impl Tokenizer {
             _ => TextForm::Other,
         };
         let template = ChatTemplate::from_dir(dir)?;
+        let source = template.as_ref().map(ChatTemplate::source);
+        let thinking_tags = ThinkingTags::find(source.as_deref(), |tag| hf.token_to_id(tag).is_some());
         let eos_ids = files::eos_ids(dir, &hf)?;
-        Ok(Self { inner: Arc::new(Inner { hf, added, template, eos_ids, vocab_tokens, text_form }) })
+        let control_ids = added.control_ids();
+        let inner =
+            Inner { hf, added, template, thinking_tags, control_ids, eos_ids, vocab_tokens, text_form };
+        Ok(Self { inner: Arc::new(inner) })
     }
 
     /// Turns text into token ids, without a beginning- or end-of-text token around it.
@@ -126,6 +133,11 @@ impl Tokenizer {
         self.inner.template.as_ref()
     }
 
+    /// The tags between which the model thinks, if its template or vocabulary names a known pair.
+    pub fn thinking_tags(&self) -> Option<&ThinkingTags> {
+        self.inner.thinking_tags.as_ref()
+    }
+
     /// Tokens of the vocabulary: the highest id plus one. Logits may be wider; ids from here on mean nothing.
     pub fn vocab_tokens(&self) -> usize {
         self.inner.vocab_tokens
@@ -139,6 +151,36 @@ impl Tokenizer {
     /// Whether the vocabulary marks this token as special: it steers the model and is never shown.
     pub fn is_special(&self, id: TokenId) -> bool {
         self.inner.added.is_special(id)
+    }
+
+    /// Whether this is an added token that steers the model, marked as special or not. Text never holds one.
+    pub fn is_control(&self, id: TokenId) -> bool {
+        self.inner.added.is_control(id)
+    }
+
+    /// Every id that [`Tokenizer::is_control`] is true of, ascending.
+    pub fn control_ids(&self) -> &[TokenId] {
+        &self.inner.control_ids
+    }
+
+    /// The bytes that a token adds to a text, at any place but the first; empty outside the vocabulary. Those of a
+    /// control token are its spelling.
+    pub fn token_bytes(&self, id: TokenId) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        match self.inner.text_form {
+            _ if self.is_control(id) => {
+                bytes.extend(self.token_spelling(id).unwrap_or_default().into_bytes());
+            }
+            TextForm::ByteLevel => self.append_token_bytes(id, &mut bytes),
+            TextForm::Other => {
+                let Some(spelling) = self.token_spelling(id) else { return bytes };
+                match byte_fallback(&spelling) {
+                    Some(byte) => bytes.push(byte),
+                    None => bytes.extend(spelling.replace(WORD_START, " ").into_bytes()),
+                }
+            }
+        }
+        bytes
     }
 
     /// The token as the vocabulary spells it, or `None` outside the vocabulary. For inspection, not for joining.
@@ -207,6 +249,15 @@ impl Tokenizer {
         let control_tokens = ids.iter().filter(|id| self.inner.added.is_control(**id)).count();
         Ok(EncodedPieces { ids, literal_became_control: control_tokens > control_pieces })
     }
+}
+
+/// SentencePiece writes a space as this.
+const WORD_START: char = '\u{2581}';
+
+/// The byte that a token such as `<0x0A>` stands for.
+fn byte_fallback(spelling: &str) -> Option<u8> {
+    let digits = spelling.strip_prefix("<0x")?.strip_suffix('>')?;
+    (digits.len() == 2).then(|| u8::from_str_radix(digits, 16).ok()).flatten()
 }
 
 struct EncodedPieces {

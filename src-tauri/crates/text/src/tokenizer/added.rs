@@ -82,6 +82,12 @@ impl AddedTokens {
         self.by_id.get(&id).is_some_and(is_control)
     }
 
+    pub(crate) fn control_ids(&self) -> Vec<TokenId> {
+        let mut ids: Vec<_> = self.by_id.keys().copied().filter(|id| self.is_control(*id)).collect();
+        ids.sort_unstable();
+        ids
+    }
+
     /// Every place where `text` spells out a control token.
     pub(crate) fn control_literals(&self, text: &str) -> Vec<Literal> {
         self.control.find(text).into_iter().map(|(_, range)| range).collect()
