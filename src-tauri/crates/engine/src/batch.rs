@@ -90,6 +90,21 @@ impl Batch {
         indices.iter().map(|&row| self.rows[row].sampling()).collect()
     }
 
+    /// Works out what the rows' grammars allow next, side by side, since that can take longer than the rest of the
+    /// bookkeeping. `endings`, by row: rows that end are left out, and rows that cannot go on get their end.
+    pub(crate) fn prepare(&mut self, endings: &mut [Option<Ending>]) {
+        let rows = self.rows.iter_mut().zip(endings);
+        let mut waiting: Vec<_> =
+            rows.filter(|(row, ending)| ending.is_none() && row.needs_preparing()).collect();
+        let Some((last, others)) = waiting.split_last_mut() else { return };
+        std::thread::scope(|scope| {
+            for (row, ending) in others {
+                scope.spawn(|| **ending = row.prepare());
+            }
+            *last.1 = last.0.prepare();
+        });
+    }
+
     fn assert_whole(&self) {
         self.rows.iter().for_each(Row::assert_decoding);
         let is_again = |at: usize| self.rows[..at].iter().any(|other| other.id == self.rows[at].id);

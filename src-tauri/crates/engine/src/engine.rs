@@ -17,7 +17,7 @@ use crate::{
     gate::{ForcedReference, GateMode},
     metrics::steps::StepMetrics,
     overlap::{OverlapMode, OverlapPolicy},
-    request::{NewRequest, QueueLimit, Submission, check},
+    request::{Intake, NewRequest, Submission, check},
     row::{Ending, Row},
     scheduler::{Scheduler, Work},
     thread::EngineConfig,
@@ -32,7 +32,7 @@ pub struct Engine<B> {
     tokenizer: Tokenizer,
     gate_mode: GateMode,
     clock: Arc<dyn Clock>,
-    queue: QueueLimit,
+    intake: Intake,
     scheduler: Scheduler,
     batch: Batch,
     steps: StepMetrics,
@@ -49,22 +49,22 @@ pub struct Engine<B> {
 impl<B: Backend> Engine<B> {
     /// Wraps a loaded backend.
     pub fn new(config: EngineConfig, backend: B, clock: Arc<dyn Clock>) -> Self {
-        let queue = QueueLimit::new(config.max_queued);
-        Self::with_queue(config, backend, clock, queue)
+        let intake = Intake::new(config.max_queued, config.tokenizer.clone());
+        Self::with_queue(config, backend, clock, intake)
     }
 
     pub(crate) fn with_queue(
         config: EngineConfig,
         backend: B,
         clock: Arc<dyn Clock>,
-        queue: QueueLimit,
+        intake: Intake,
     ) -> Self {
         Self {
             facts: backend.facts().clone(),
             tokenizer: config.tokenizer,
             gate_mode: config.gate_mode,
             clock,
-            queue,
+            intake,
             scheduler: Scheduler::new(config.prefill_budget),
             batch: Batch::default(),
             steps: StepMetrics::default(),
@@ -82,10 +82,11 @@ impl<B: Backend> Engine<B> {
     /// Checks a request and enqueues it.
     ///
     /// # Errors
-    /// [`EngineError::EmptyPrompt`], [`EngineError::PromptTooLong`], [`EngineError::UnknownToken`] or
-    /// [`EngineError::QueueFull`].
+    /// [`EngineError::EmptyPrompt`], [`EngineError::PromptTooLong`], [`EngineError::UnknownToken`],
+    /// [`EngineError::QueueFull`]; of a grammar [`EngineError::Grammar`], [`EngineError::GrammarDeadEnd`] or
+    /// [`EngineError::GrammarFailed`].
     pub fn submit(&mut self, request: NewRequest) -> Result<(RequestId, EventReceiver), EngineError> {
-        let (submission, receiver) = check(request, &self.facts, &self.queue)?;
+        let (submission, receiver) = check(request, &self.facts, &self.intake)?;
         let id = submission.id;
         self.enqueue(submission);
         Ok((id, receiver))

@@ -23,12 +23,12 @@ pub enum EngineError {
         /// Size of the context window.
         context_tokens: u32,
     },
-    /// A prompt token that the model has no embedding for.
-    #[error("prompt token {token} is outside the model's vocabulary of {vocab_width}")]
+    /// A token of the prompt, or of the logit bias, that the model does not have.
+    #[error("token {token} is outside the model's vocabulary of {vocab_width}")]
     UnknownToken {
         /// The token.
         token: TokenId,
-        /// Width of the logits.
+        /// Width of the logits; of biased tokens, size of the tokenizer's vocabulary.
         vocab_width: u32,
     },
     /// The grammar of the request is malformed, or asks for something that cannot be enforced.
@@ -128,6 +128,10 @@ pub enum EngineError {
 impl EngineError {
     pub(crate) fn backend(source: BackendError) -> Self {
         Self::Backend(source.into())
+    }
+
+    pub(crate) fn text(source: text::TextError) -> Self {
+        Self::Text(Arc::new(source))
     }
 
     pub(crate) fn prefill(source: BackendError) -> Self {

@@ -23,6 +23,7 @@ pub mod engine;
 pub mod error;
 pub mod event;
 pub mod gate;
+mod grammar;
 pub mod metrics;
 pub mod overlap;
 pub mod params;
@@ -30,9 +31,12 @@ pub mod request;
 mod row;
 pub mod sampling;
 mod scheduler;
+mod seen;
 pub mod status;
+mod steering;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod thinking;
 pub mod thread;
 
 pub use backend::BackendError;
@@ -46,4 +50,4 @@ pub use overlap::{OverlapMode, OverlapOff};
 pub use request::{NewRequest, RequestId};
 pub use status::{EnginePhase, EngineSnapshot, RowPhase, RowSnapshot};
 pub use text::TokenId;
-pub use thread::{EngineConfig, EngineHandle, EngineThread, Pulse};
+pub use thread::{EngineConfig, EngineHandle, EngineThread};

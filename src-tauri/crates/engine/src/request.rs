@@ -9,11 +9,16 @@ use std::{
     time::Instant,
 };
 
+use text::Tokenizer;
+
 use crate::{
     EngineError, TokenId,
     backend::BackendFacts,
     event::{EventReceiver, EventSender, RequestSummary, mailbox},
+    grammar::Grammars,
     params::ValidParams,
+    steering::Steering,
+    thinking::Thinking,
 };
 
 /// Names one request from submission to its last event. Counts up, never reused.
@@ -46,19 +51,20 @@ pub(crate) struct Submission {
     pub(crate) id: RequestId,
     pub(crate) request: NewRequest,
     pub(crate) seed: u64,
+    pub(crate) steering: Steering,
     pub(crate) events: EventSender,
     pub(crate) ticket: QueueTicket,
 }
 
-/// Checks a request against the model and the queue, and draws its seed if it brought none.
+/// Checks a request against the model and the queue, compiles its grammar, and draws its seed if it brought none.
 ///
 /// # Errors
-/// [`EngineError::EmptyPrompt`], [`EngineError::PromptTooLong`], [`EngineError::UnknownToken`] or
-/// [`EngineError::QueueFull`].
+/// [`EngineError::EmptyPrompt`], [`EngineError::PromptTooLong`], [`EngineError::UnknownToken`],
+/// [`EngineError::QueueFull`], or what [`Grammars::compile`] says of the grammar.
 pub(crate) fn check(
     request: NewRequest,
     facts: &BackendFacts,
-    queue: &QueueLimit,
+    intake: &Intake,
 ) -> Result<(Submission, EventReceiver), EngineError> {
     let (prompt_tokens, context_tokens) = (request.prompt.len(), facts.context_tokens);
     if prompt_tokens == 0 {
@@ -71,23 +77,46 @@ pub(crate) fn check(
     if let Some(&token) = request.prompt.iter().find(|token| **token >= vocab_width) {
         return Err(EngineError::UnknownToken { token, vocab_width });
     }
-    let ticket = queue.enter()?;
+    let tokenizer = intake.grammars.tokenizer();
+    let vocab_tokens = tokenizer.vocab_tokens() as u32;
+    if let Some(&(token, _)) = request.params.logit_bias.iter().find(|(token, _)| *token >= vocab_tokens) {
+        return Err(EngineError::UnknownToken { token, vocab_width: vocab_tokens });
+    }
+    let source = request.params.grammar.as_ref();
+    let grammar = source.map(|source| intake.grammars.compile(source, vocab_width)).transpose()?;
+    let budget = request.params.thinking_budget;
+    let thinking = Thinking::new(tokenizer, &request.prompt, budget, grammar.is_some())?;
+    let steering = Steering::new(thinking, grammar);
+    let ticket = intake.queue.enter()?;
     let id = RequestId(NEXT_ID.fetch_add(1, Ordering::Relaxed));
     let seed = request.params.seed.unwrap_or_else(|| RandomState::new().hash_one(id));
     let stub = RequestSummary { prompt_tokens: prompt_tokens as u32, seed, ..RequestSummary::default() };
     let (events, receiver) = mailbox(stub);
-    Ok((Submission { id, request, seed, events, ticket }, receiver))
+    Ok((Submission { id, request, seed, steering, events, ticket }, receiver))
+}
+
+/// What requests are checked with, by whoever submits them.
+#[derive(Debug, Clone)]
+pub(crate) struct Intake {
+    queue: QueueLimit,
+    grammars: Grammars,
+}
+
+impl Intake {
+    pub(crate) fn new(max_queued: usize, tokenizer: Tokenizer) -> Self {
+        Self { queue: QueueLimit::new(max_queued), grammars: Grammars::new(tokenizer) }
+    }
 }
 
 /// How many requests may wait for a slot.
 #[derive(Debug, Clone)]
-pub(crate) struct QueueLimit {
+struct QueueLimit {
     queued: Arc<AtomicUsize>,
     max_queued: usize,
 }
 
 impl QueueLimit {
-    pub(crate) fn new(max_queued: usize) -> Self {
+    fn new(max_queued: usize) -> Self {
         Self { queued: Arc::default(), max_queued }
     }
 

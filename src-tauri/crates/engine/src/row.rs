@@ -2,21 +2,23 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
     time::Instant,
 };
 
-use text::{Detokenizer, StopMatcher, Tokenizer};
+use text::{Detokenizer, SplitText, StopMatcher, Tokenizer};
 
 use crate::{
     EngineError, RequestId, TokenId,
-    backend::{RowSampling, Sampled, StepInput},
+    backend::{BiasTrace, Penalties, RowSampling, Sampled, StepInput, TokenLogprobs},
     error::panic_message,
-    event::{EngineEvent, EventSender, FinishReason, RowPath, TextPart, TokenLogprobEntry},
+    event::{EngineEvent, EventSender, FinishReason, RequestSummary, RowPath, TextPart, TokenLogprobEntry},
     gate::{RowFacts, RowPlan},
+    grammar::Progress,
     metrics::RowMetrics,
     params::ValidParams,
     request::{QueueTicket, Submission},
+    seen::SeenTokens,
+    steering::{Next, Steering},
 };
 
 /// How a row ends.
@@ -40,7 +42,10 @@ pub(crate) struct Row {
     context_tokens: u32,
     tokenizer: Tokenizer,
     detokenizer: Detokenizer,
+    steering: Steering,
     stop: StopMatcher,
+    /// Present if any penalty has an effect.
+    seen: Option<SeenTokens>,
     events: EventSender,
     /// Present while queued.
     ticket: Option<QueueTicket>,
@@ -59,7 +64,7 @@ impl Row {
         context_tokens: u32,
         now: Instant,
     ) -> Self {
-        let Submission { id, request, seed, events, ticket } = submission;
+        let Submission { id, request, seed, steering, events, ticket } = submission;
         Self {
             id,
             out: Vec::new(),
@@ -69,7 +74,9 @@ impl Row {
             context_tokens,
             tokenizer: tokenizer.clone(),
             detokenizer: Detokenizer::new(tokenizer.clone()),
+            steering,
             stop: StopMatcher::new(request.params.stop.clone()),
+            seen: request.params.has_penalties().then(|| SeenTokens::of_prompt(&request.prompt)),
             events,
             ticket: Some(ticket),
             told_ahead: None,
@@ -82,8 +89,9 @@ impl Row {
         }
     }
 
+    /// Tokens of the answer, without thinking.
     pub(crate) fn answer_tokens(&self) -> u32 {
-        self.out.len() as u32
+        self.out.len() as u32 - self.steering.thinking_tokens()
     }
 
     pub(crate) fn kv_cache_tokens(&self) -> u32 {
@@ -158,13 +166,21 @@ impl Row {
 
     /// What the row needs on the coming step.
     pub(crate) fn facts(&self) -> RowFacts {
+        let facts = RowFacts {
+            needs_full_width: self.shortlist_width as usize >= self.tokenizer.vocab_tokens(),
+            ..RowFacts::plain(self.id, self.params.class())
+        };
+        let next = self.steering.next();
+        if matches!(next, Next::Forced(_)) {
+            return RowFacts { is_overridden: true, ..facts };
+        }
         RowFacts {
+            has_mask: matches!(next, Next::Masked(_)),
             logprobs: self.params.logprobs,
             has_bias: !self.params.logit_bias.is_empty(),
             wants_bias_trace: self.params.wants_bias_trace,
             has_penalties: self.params.has_penalties(),
-            needs_full_width: self.shortlist_width as usize >= self.tokenizer.vocab_tokens(),
-            ..RowFacts::plain(self.id, self.params.class())
+            ..facts
         }
     }
 
@@ -181,13 +197,30 @@ impl Row {
 
     /// Whether the row goes on after the coming token, unless the token itself ends it.
     pub(crate) fn is_certain_to_continue(&self) -> bool {
-        self.answer_tokens() + 1 < self.params.max_tokens && self.position() + 1 < self.context_tokens
+        (self.out.len() as u32) + 1 < self.params.max_tokens && self.position() + 1 < self.context_tokens
     }
 
     /// What the sampler has to know for the token after the latest forward pass.
     pub(crate) fn sampling(&self) -> RowSampling<'_> {
+        let shortlist_width = self.shortlist_width;
+        let mask = match self.steering.next() {
+            // Nothing else of the row matters then, and nothing is reported.
+            Next::Forced(token) => {
+                return RowSampling { forced: Some(token), shortlist_width, ..RowSampling::GREEDY };
+            }
+            Next::Masked(mask) => Some(mask),
+            Next::Free => None,
+        };
+        let penalties = self.seen.as_ref().map(|seen| Penalties {
+            repetition: self.params.repetition_penalty,
+            frequency: self.params.frequency_penalty,
+            presence: self.params.presence_penalty,
+            seen: seen.list(),
+        });
         RowSampling {
-            shortlist_width: self.shortlist_width,
+            penalties,
+            mask,
+            shortlist_width,
             ..RowSampling::new(&self.params, self.seed, self.position())
         }
     }
@@ -200,38 +233,65 @@ impl Row {
     fn take_token(&mut self, sampled: Sampled, now: Instant) -> Result<Option<FinishReason>, EngineError> {
         self.shortlist_width = sampled.shortlist_width;
         let token = sampled.token?;
-        if let Some(logprobs) = sampled.logprobs {
-            self.metrics.record_logprob(logprobs.chosen);
-            let entry = TokenLogprobEntry {
-                token,
-                logprobs: Some(logprobs),
-                is_forced: false,
-                bias_trace: sampled.bias_trace,
-            };
-            self.events.post(EngineEvent::Logprobs { entries: vec![entry] });
-        }
+        self.report(token, sampled.logprobs, sampled.bias_trace);
         if self.tokenizer.eos_ids().contains(&token) {
-            return Ok(Some(FinishReason::EndOfTurn));
+            return Ok(Some(self.steering.reason(FinishReason::EndOfTurn)));
         }
         self.out.push(token);
         self.metrics.record_token(now);
-        let text = self.detokenizer.push(token).map_err(|error| EngineError::Text(Arc::new(error)))?;
-        let outcome = self.stop.push(&text);
-        self.tell_text(outcome.emit);
-        if outcome.stopped.is_some() {
-            return Ok(Some(FinishReason::StopSequence));
+        if let Some(seen) = &mut self.seen {
+            seen.push(token);
         }
-        if self.answer_tokens() >= self.params.max_tokens {
-            return Ok(Some(FinishReason::MaxTokens));
-        }
-        Ok((self.position() >= self.context_tokens).then_some(FinishReason::ContextFull))
+        let is_grammars = self.steering.is_in_grammar();
+        let text = self.detokenizer.push(token).map_err(EngineError::text)?;
+        let split = self.steering.split(token, &text, self.detokenizer.has_partial());
+        let has_stopped = self.tell_split(split);
+        let progress = if is_grammars { self.steering.follow(token)? } else { Progress::GoesOn };
+        let reason = match progress {
+            _ if has_stopped => FinishReason::StopSequence,
+            Progress::Complete => FinishReason::EndOfTurn,
+            Progress::Stalled => FinishReason::Incomplete,
+            Progress::GoesOn if self.out.len() >= self.params.max_tokens as usize => FinishReason::MaxTokens,
+            Progress::GoesOn if self.position() >= self.context_tokens => FinishReason::ContextFull,
+            Progress::GoesOn => return Ok(None),
+        };
+        Ok(Some(self.steering.reason(reason)))
     }
 
-    fn tell_text(&self, delta: String) {
+    /// Tells what was asked for of a token.
+    fn report(&mut self, token: TokenId, logprobs: Option<TokenLogprobs>, bias_trace: Option<BiasTrace>) {
+        if let Some(logprobs) = &logprobs {
+            self.metrics.record_logprob(logprobs.chosen);
+        }
+        if self.params.logprobs.is_some() || self.params.wants_bias_trace {
+            let is_forced = matches!(self.steering.next(), Next::Forced(_));
+            let entry = TokenLogprobEntry { token, logprobs, is_forced, bias_trace };
+            self.events.post(EngineEvent::Logprobs { entries: vec![entry] });
+        }
+    }
+
+    /// Whether [`Row::prepare`] has work to do before the next step.
+    pub(crate) fn needs_preparing(&self) -> bool {
+        self.steering.needs_preparing()
+    }
+
+    /// Works out what the grammar allows next. Returns how the row ends, if it cannot go on.
+    pub(crate) fn prepare(&mut self) -> Option<Ending> {
+        contain(|| self.steering.prepare().map(|()| None))
+    }
+
+    /// Tells both parts of a text, the answer without its stop sequence. Returns whether one came.
+    fn tell_split(&mut self, split: SplitText) -> bool {
+        self.tell_text(TextPart::Thinking, split.thinking);
+        let outcome = self.stop.push(&split.answer);
+        self.tell_text(TextPart::Answer, outcome.emit);
+        outcome.stopped.is_some()
+    }
+
+    fn tell_text(&self, part: TextPart, delta: String) {
         if !delta.is_empty() {
-            let answer_tokens = self.answer_tokens();
-            let part = TextPart::Answer;
-            self.events.post(EngineEvent::Text { part, delta, answer_tokens, thinking_tokens: 0 });
+            let (answer_tokens, thinking_tokens) = (self.answer_tokens(), self.steering.thinking_tokens());
+            self.events.post(EngineEvent::Text { part, delta, answer_tokens, thinking_tokens });
         }
     }
 
@@ -259,18 +319,27 @@ impl Row {
             // Best effort: the row ends as it ends, with or without the last characters.
             let _ = catch_unwind(AssertUnwindSafe(|| self.flush()));
         }
-        let summary = self.metrics.summary(self.prompt.len() as u32, self.seed);
+        let summary = self.summary();
         self.events.end(match ending {
             Ending::Finished(reason) => EngineEvent::Finished { reason, summary },
             Ending::Failed(error) => EngineEvent::Failed { error, summary },
         });
     }
 
+    fn summary(&self) -> RequestSummary {
+        RequestSummary {
+            answer_tokens: self.answer_tokens(),
+            thinking_tokens: self.steering.thinking_tokens(),
+            ..self.metrics.summary(self.prompt.len() as u32, self.seed)
+        }
+    }
+
     fn flush(&mut self) {
         let rest = self.detokenizer.finish().unwrap_or_default();
-        let mut text = self.stop.push(&rest).emit;
-        text.push_str(&self.stop.finish());
-        self.tell_text(text);
+        let split = self.steering.finish(&rest);
+        self.tell_split(split);
+        let held = self.stop.finish();
+        self.tell_text(TextPart::Answer, held);
     }
 
     /// Checks what must hold for a row of the batch between steps.

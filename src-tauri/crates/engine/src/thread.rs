@@ -1,7 +1,5 @@
 //! The thread that owns the backend, and the handle that everybody else holds.
 
-mod heartbeat;
-
 use std::{
     io,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -23,12 +21,9 @@ use crate::{
     gate::GateMode,
     metrics::steps::StepStats,
     overlap::OverlapMode,
-    request::{NewRequest, QueueLimit, Submission, check},
+    request::{Intake, NewRequest, Submission, check},
     status::{EnginePhase, EngineSnapshot},
 };
-
-use heartbeat::Heartbeat;
-pub use heartbeat::{Pulse, STUCK_AFTER};
 
 /// Least time between two snapshots while nothing but progress is to be told.
 const SNAPSHOT_EVERY: Duration = Duration::from_millis(100);
@@ -49,12 +44,12 @@ pub struct EngineConfig {
 }
 
 impl EngineConfig {
-    /// Split gate, adaptive overlap, 64 waiting requests, chunks of 60 ms.
+    /// Split gate, no overlap, 64 waiting requests, chunks of 60 ms.
     pub fn new(tokenizer: Tokenizer) -> Self {
         Self {
             tokenizer,
             gate_mode: GateMode::default(),
-            overlap: OverlapMode::default(),
+            overlap: OverlapMode::Off,
             max_queued: 64,
             prefill_budget: Duration::from_millis(60),
         }
@@ -79,9 +74,8 @@ pub struct EngineThread {
 #[derive(Clone)]
 pub struct EngineHandle {
     commands: mpsc::Sender<Command>,
-    queue: QueueLimit,
+    intake: Intake,
     status: watch::Receiver<Arc<EngineSnapshot>>,
-    heartbeat: Heartbeat,
 }
 
 impl EngineThread {
@@ -106,16 +100,10 @@ impl EngineThread {
             memory: None,
         };
         let (publish, status) = watch::channel(Arc::new(first));
-        let queue = QueueLimit::new(config.max_queued);
-        let heartbeat = Heartbeat::new(Instant::now());
-        let handle = EngineHandle {
-            commands: commands.clone(),
-            queue: queue.clone(),
-            status,
-            heartbeat: heartbeat.clone(),
-        };
-        let publisher = Publisher { publish, published_at: Instant::now(), heartbeat };
-        let run = move || run(config, queue, build, &inbox, publisher);
+        let intake = Intake::new(config.max_queued, config.tokenizer.clone());
+        let handle = EngineHandle { commands: commands.clone(), intake: intake.clone(), status };
+        let publisher = Publisher { publish, published_at: Instant::now() };
+        let run = move || run(config, intake, build, &inbox, publisher);
         let thread = std::thread::Builder::new().name("engine".into()).spawn(run)?;
         Ok((Self { commands, thread: Some(thread) }, handle))
     }
@@ -140,10 +128,11 @@ impl EngineHandle {
     ///
     /// # Errors
     /// [`EngineError::NotReady`] while the model loads; [`EngineError::Stopped`] or the error that stopped the engine
-    /// afterwards; [`EngineError::EmptyPrompt`], [`EngineError::PromptTooLong`], [`EngineError::UnknownToken`] or
-    /// [`EngineError::QueueFull`].
+    /// afterwards; [`EngineError::EmptyPrompt`], [`EngineError::PromptTooLong`], [`EngineError::UnknownToken`],
+    /// [`EngineError::QueueFull`]; of a grammar [`EngineError::Grammar`], [`EngineError::GrammarDeadEnd`] or
+    /// [`EngineError::GrammarFailed`].
     pub fn submit(&self, request: NewRequest) -> Result<(RequestId, EventReceiver), EngineError> {
-        let (submission, receiver) = check(request, &self.ready_facts()?, &self.queue)?;
+        let (submission, receiver) = check(request, &self.ready_facts()?, &self.intake)?;
         let id = submission.id;
         match self.commands.send(Command::Submit(Box::new(submission))) {
             Ok(()) => Ok((id, receiver)),
@@ -173,15 +162,6 @@ impl EngineHandle {
         self.status.clone()
     }
 
-    /// Whether the engine's thread gets on with its work: a hang changes no snapshot.
-    pub fn pulse(&self) -> Pulse {
-        match self.status.has_changed() {
-            Ok(_) => self.heartbeat.pulse(Instant::now()),
-            // The thread holds the other end as long as it runs.
-            Err(_) => Pulse::Dead,
-        }
-    }
-
     fn ready_facts(&self) -> Result<BackendFacts, EngineError> {
         let snapshot = self.status.borrow();
         match (&snapshot.phase, &snapshot.facts) {
@@ -202,7 +182,6 @@ impl EngineHandle {
 struct Publisher {
     publish: watch::Sender<Arc<EngineSnapshot>>,
     published_at: Instant,
-    heartbeat: Heartbeat,
 }
 
 impl Publisher {
@@ -224,7 +203,7 @@ impl Publisher {
 
 fn run<B: Backend>(
     config: EngineConfig,
-    queue: QueueLimit,
+    intake: Intake,
     build: impl FnOnce() -> Result<B, BackendError>,
     inbox: &mpsc::Receiver<Command>,
     mut publisher: Publisher,
@@ -234,7 +213,7 @@ fn run<B: Backend>(
         Ok(Err(error)) => return publisher.publish_end(EnginePhase::Failed(EngineError::Load(error.into()))),
         Err(panic) => return publisher.publish_end(EnginePhase::Failed(panicked(panic.as_ref()))),
     };
-    let mut engine = Engine::with_queue(config, backend, Arc::new(SystemClock), queue);
+    let mut engine = Engine::with_queue(config, backend, Arc::new(SystemClock), intake);
     publisher.publish(engine.snapshot(EnginePhase::Ready));
     let served = catch_unwind(AssertUnwindSafe(|| serve(&mut engine, inbox, &mut publisher)));
     let error = match served {
@@ -269,7 +248,6 @@ fn serve<B: Backend>(
 ) -> Result<(), EngineError> {
     loop {
         if engine.is_idle() {
-            publisher.heartbeat.rest();
             publisher.publish(engine.snapshot(EnginePhase::Ready));
             let Ok(command) = inbox.recv() else { return Ok(()) };
             if obey(engine, command).is_break() {
@@ -281,7 +259,6 @@ fn serve<B: Backend>(
                 return Ok(());
             }
         }
-        publisher.heartbeat.beat(Instant::now());
         engine.step()?;
         if engine.take_news() || publisher.is_due() {
             publisher.publish(engine.snapshot(EnginePhase::Ready));

@@ -199,6 +199,7 @@ impl<B: Backend> Engine<B> {
             row.metrics.record_step(plan.path, rows);
             by_row.push(row.take(sampled, self.clock.now()));
         }
+        self.batch.prepare(&mut by_row);
         Ok(Endings { by_row, failed })
     }
 }

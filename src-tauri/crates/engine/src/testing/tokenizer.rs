@@ -18,11 +18,27 @@ const CONTROL_TOKENS: [(TokenId, &str); 3] =
 const CHAT_TEMPLATE: &str = "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}\
                              <|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
+/// What [`thinking_tokenizer`]'s template ends a prompt with.
+const OPENED_THINKING: &str = "{% if add_generation_prompt %}<think>\n{% else %}</think>{% endif %}";
+
 /// Makes a tokenizer whose token ids 0 to 255 are the bytes of the text, followed by the three control tokens.
 ///
 /// # Errors
 /// [`TextError`] if the files it is read from cannot be written or read back.
 pub fn byte_tokenizer() -> Result<Tokenizer, TextError> {
+    with_template(CHAT_TEMPLATE)
+}
+
+/// Makes the [`byte_tokenizer`] of a model that thinks between `<think>` and `</think>`, spelled in bytes. Its template
+/// opens the thinking.
+///
+/// # Errors
+/// As [`byte_tokenizer`].
+pub fn thinking_tokenizer() -> Result<Tokenizer, TextError> {
+    with_template(&format!("{CHAT_TEMPLATE}{OPENED_THINKING}"))
+}
+
+fn with_template(template: &str) -> Result<Tokenizer, TextError> {
     let unwritable = |source| TextError::Read { path: std::env::temp_dir(), source };
     let dir = tempfile::tempdir().map_err(unwritable)?;
     let write = |name: &str, value: Value| {
@@ -30,7 +46,7 @@ pub fn byte_tokenizer() -> Result<Tokenizer, TextError> {
         std::fs::write(&path, value.to_string()).map_err(|source| TextError::Read { path, source })
     };
     write("tokenizer.json", tokenizer_json())?;
-    write("tokenizer_config.json", json!({ "chat_template": CHAT_TEMPLATE, "eos_token": "<|im_end|>" }))?;
+    write("tokenizer_config.json", json!({ "chat_template": template, "eos_token": "<|im_end|>" }))?;
     write("generation_config.json", json!({ "eos_token_id": [END_OF_TURN, END_OF_TEXT] }))?;
     Tokenizer::from_dir(dir.path())
 }

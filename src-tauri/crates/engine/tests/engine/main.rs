@@ -8,7 +8,6 @@ mod fairness;
 mod gate;
 mod join_leave;
 mod order;
-mod pipeline;
 mod reference;
 mod stats;
 mod support;

@@ -2,8 +2,7 @@
 
 use crate::error::Result;
 use crate::mx::ops::Quantisation;
-use crate::mx::packed::{self, Input};
-use crate::mx::{Array, ops};
+use crate::mx::{Array, ops, packed};
 
 /// What multiplies packed weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,34 +80,21 @@ impl Linear {
     /// # Errors
     /// [`crate::MlxError::Op`].
     pub fn apply(&self, x: &Array) -> Result<Array> {
-        self.apply_to(Input::Plain(x), None)
-    }
-
-    /// `input · wᵀ`, plus `residual` `[…, out]`.
-    ///
-    /// # Errors
-    /// [`crate::MlxError::Op`].
-    pub fn apply_to(&self, input: Input<'_>, residual: Option<&Array>) -> Result<Array> {
-        let product = match self {
+        match self {
+            Linear::Dense { weight } => ops::matmul(x, &ops::transpose(weight)?),
+            Linear::Transposed { weight } => ops::matmul(x, weight),
             Linear::Quantised { packed: [weight, scales, biases], quantisation, product } => {
                 let packed = [weight, scales, biases];
                 match product {
-                    Product::Packed => return packed::matmul(input, residual, packed, *quantisation),
-                    Product::Mlx => ops::quantized_matmul(&input.computed()?, packed, *quantisation),
+                    Product::Mlx => ops::quantized_matmul(x, packed, *quantisation),
+                    Product::Packed => packed::matmul(x, packed, *quantisation),
                 }
             }
-            Linear::Dense { weight } => ops::matmul(&input.computed()?, &ops::transpose(weight)?),
-            Linear::Transposed { weight } => ops::matmul(&input.computed()?, weight),
             Linear::Several(parts) => {
-                let x = input.computed()?;
-                let outputs: Result<Vec<Array>> = parts.iter().map(|part| part.apply(&x)).collect();
+                let outputs: Result<Vec<Array>> = parts.iter().map(|part| part.apply(x)).collect();
                 let outputs = outputs?;
                 ops::concatenate(&outputs.iter().collect::<Vec<_>>(), -1)
             }
-        }?;
-        match residual {
-            Some(residual) => ops::add(residual, &product),
-            None => Ok(product),
         }
     }
 
