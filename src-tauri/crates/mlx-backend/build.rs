@@ -36,13 +36,17 @@ fn main() {
     };
     let kernel = |name: &str, architecture: Option<&str>| {
         let mut build = base();
-        build.file("cpp/kernel.cpp").define("BRAID_MULTIPLY", format!("multiply_{name}").as_str());
+        build.files(["cpp/kernel.cpp", "cpp/attention.cpp"]).define("BRAID_SET", name);
         if let Some(architecture) = architecture {
             build.flag(format!("-march={architecture}"));
         }
         build.compile(&format!("braid_kernel_{name}"));
     };
-    base().file("cpp/primitive.cpp").file("cpp/pool.cpp").compile("braid_primitive");
+    base()
+        .file("cpp/primitive.cpp")
+        .file("cpp/attention_primitive.cpp")
+        .file("cpp/pool.cpp")
+        .compile("braid_primitive");
     kernel("baseline", None);
     if std::env::var("CARGO_CFG_TARGET_ARCH").as_deref() == Ok("x86_64") {
         kernel("v3", Some("x86-64-v3"));

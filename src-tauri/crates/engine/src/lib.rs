@@ -50,4 +50,4 @@ pub use overlap::{OverlapMode, OverlapOff};
 pub use request::{NewRequest, RequestId};
 pub use status::{EnginePhase, EngineSnapshot, RowPhase, RowSnapshot};
 pub use text::TokenId;
-pub use thread::{EngineConfig, EngineHandle, EngineThread};
+pub use thread::{EngineConfig, EngineHandle, EngineThread, Pulse};

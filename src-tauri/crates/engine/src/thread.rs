@@ -1,5 +1,7 @@
 //! The thread that owns the backend, and the handle that everybody else holds.
 
+mod heartbeat;
+
 use std::{
     io,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -25,6 +27,9 @@ use crate::{
     status::{EnginePhase, EngineSnapshot},
 };
 
+use heartbeat::Heartbeat;
+pub use heartbeat::{Pulse, STUCK_AFTER};
+
 /// Least time between two snapshots while nothing but progress is to be told.
 const SNAPSHOT_EVERY: Duration = Duration::from_millis(100);
 
@@ -44,12 +49,12 @@ pub struct EngineConfig {
 }
 
 impl EngineConfig {
-    /// Split gate, no overlap, 64 waiting requests, chunks of 60 ms.
+    /// Split gate, adaptive overlap, 64 waiting requests, chunks of 60 ms.
     pub fn new(tokenizer: Tokenizer) -> Self {
         Self {
             tokenizer,
             gate_mode: GateMode::default(),
-            overlap: OverlapMode::Off,
+            overlap: OverlapMode::default(),
             max_queued: 64,
             prefill_budget: Duration::from_millis(60),
         }
@@ -76,6 +81,7 @@ pub struct EngineHandle {
     commands: mpsc::Sender<Command>,
     intake: Intake,
     status: watch::Receiver<Arc<EngineSnapshot>>,
+    heartbeat: Heartbeat,
 }
 
 impl EngineThread {
@@ -101,8 +107,14 @@ impl EngineThread {
         };
         let (publish, status) = watch::channel(Arc::new(first));
         let intake = Intake::new(config.max_queued, config.tokenizer.clone());
-        let handle = EngineHandle { commands: commands.clone(), intake: intake.clone(), status };
-        let publisher = Publisher { publish, published_at: Instant::now() };
+        let heartbeat = Heartbeat::new(Instant::now());
+        let handle = EngineHandle {
+            commands: commands.clone(),
+            intake: intake.clone(),
+            status,
+            heartbeat: heartbeat.clone(),
+        };
+        let publisher = Publisher { publish, published_at: Instant::now(), heartbeat };
         let run = move || run(config, intake, build, &inbox, publisher);
         let thread = std::thread::Builder::new().name("engine".into()).spawn(run)?;
         Ok((Self { commands, thread: Some(thread) }, handle))
@@ -162,6 +174,15 @@ impl EngineHandle {
         self.status.clone()
     }
 
+    /// Whether the engine's thread gets on with its work: a hang changes no snapshot.
+    pub fn pulse(&self) -> Pulse {
+        match self.status.has_changed() {
+            Ok(_) => self.heartbeat.pulse(Instant::now()),
+            // The thread holds the other end as long as it runs.
+            Err(_) => Pulse::Dead,
+        }
+    }
+
     fn ready_facts(&self) -> Result<BackendFacts, EngineError> {
         let snapshot = self.status.borrow();
         match (&snapshot.phase, &snapshot.facts) {
@@ -182,6 +203,7 @@ impl EngineHandle {
 struct Publisher {
     publish: watch::Sender<Arc<EngineSnapshot>>,
     published_at: Instant,
+    heartbeat: Heartbeat,
 }
 
 impl Publisher {
@@ -248,6 +270,7 @@ fn serve<B: Backend>(
 ) -> Result<(), EngineError> {
     loop {
         if engine.is_idle() {
+            publisher.heartbeat.rest();
             publisher.publish(engine.snapshot(EnginePhase::Ready));
             let Ok(command) = inbox.recv() else { return Ok(()) };
             if obey(engine, command).is_break() {
@@ -259,6 +282,7 @@ fn serve<B: Backend>(
                 return Ok(());
             }
         }
+        publisher.heartbeat.beat(Instant::now());
         engine.step()?;
         if engine.take_news() || publisher.is_due() {
             publisher.publish(engine.snapshot(EnginePhase::Ready));

@@ -1,7 +1,7 @@
 // The product of kernel.h as an operation of MLX's graph, on its CPU stream.
 
 #include <algorithm>
-#include <cstring>
+#include <cstdint>
 #include <memory>
 #include <stdexcept>
 #include <vector>
@@ -16,6 +16,15 @@
 #include "mlx/primitives.h"
 #include "pool.h"
 
+const braid::Kernels& braid::best_kernels() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("x86-64-v4")) return v4::kernels;
+  if (__builtin_cpu_supports("x86-64-v3")) return v3::kernels;
+#endif
+  return baseline::kernels;
+}
+
 namespace {
 
 namespace mx = mlx::core;
@@ -24,61 +33,61 @@ namespace mx = mlx::core;
 constexpr int kTasksPerThread = 6;
 constexpr int kLeastOutputsPerTask = 16;
 
-using Multiply = void (*)(const braid::Product&, int, int);
-
-Multiply best_kernel() {
-#if defined(__x86_64__)
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("x86-64-v4")) return braid::multiply_v4;
-  if (__builtin_cpu_supports("x86-64-v3")) return braid::multiply_v3;
-#endif
-  return braid::multiply_baseline;
-}
-
-// A copy of x at a cache line: MLX's allocations begin 16 bytes into one, and every vector that crosses a line costs
-// two loads. Kept between calls; MLX runs a stream's tasks on one thread.
-const float* aligned(const float* x, std::size_t count) {
+// Space at a cache line: a vector that crosses a line costs two loads. Kept between calls; MLX runs a stream's tasks
+// on one thread.
+float* room_for(std::size_t count) {
   thread_local std::vector<float> room;
   constexpr std::size_t kLine = 64 / sizeof(float);
   if (room.size() < count + kLine) room.resize(count + kLine);
-  auto address = reinterpret_cast<std::uintptr_t>(room.data());
-  float* line = reinterpret_cast<float*>((address + 63) / 64 * 64);
-  std::memcpy(line, x, count * sizeof(float));
-  return line;
+  return reinterpret_cast<float*>((reinterpret_cast<std::uintptr_t>(room.data()) + 63) / 64 * 64);
 }
 
-void run(braid::Product product) {
-  static const Multiply multiply = best_kernel();
-  product.x = aligned(product.x, static_cast<std::size_t>(product.rows) * product.inputs);
+void run(const braid::Product& product) {
+  static const braid::Kernels& kernels = braid::best_kernels();
   auto& pool = braid::Pool::shared();
+  float* panels = room_for(static_cast<std::size_t>(product.rows) * product.inputs);
+  if (product.rows <= braid::kPanelRows) {
+    kernels.arrange(product, panels, 0);
+  } else {
+    pool.run((product.rows + braid::kPanelRows - 1) / braid::kPanelRows,
+             [&](int task) { kernels.arrange(product, panels, task * braid::kPanelRows); });
+  }
   const int share = product.outputs / (pool.width() * kTasksPerThread);
   const int outputs_per_task = std::max(kLeastOutputsPerTask, share / 2 * 2);
   const int tasks = (product.outputs + outputs_per_task - 1) / outputs_per_task;
-  pool.run(tasks, [&product, outputs_per_task](int task) {
+  pool.run(tasks, [&](int task) {
     const int first = task * outputs_per_task;
-    multiply(product, first, std::min(first + outputs_per_task, product.outputs));
+    kernels.multiply(product, panels, first, std::min(first + outputs_per_task, product.outputs));
   });
 }
 
+// Inputs: x, weights, scales, offsets, then the norm's weights and the residual as far as there are any.
 class QuantizedProduct : public mx::Primitive {
  public:
-  QuantizedProduct(mx::Stream stream, int group, int bits) : Primitive(stream), group_(group), bits_(bits) {}
+  QuantizedProduct(mx::Stream stream, braid::Form form, float eps, int group, int bits)
+      : Primitive(stream), form_(form), eps_(eps), group_(group), bits_(bits) {}
 
   void eval_cpu(const std::vector<mx::array>& inputs, std::vector<mx::array>& outputs) override {
     auto& out = outputs[0];
     out.set_data(mx::allocator::malloc(out.nbytes()));
-    const int columns = inputs[0].shape(-1);
+    const bool is_normed = form_ == braid::Form::kNormed;
+    const std::size_t residual = is_normed ? 5 : 4;
+    const int columns = inputs[2].shape(-1) * group_;
     const braid::Product product{
-        inputs[0].data<float>(),
-        inputs[1].data<std::uint32_t>(),
-        inputs[2].data<float>(),
-        inputs[3].data<float>(),
-        out.data<float>(),
-        static_cast<int>(inputs[0].size() / columns),
-        columns,
-        inputs[1].shape(0),
-        group_,
-        bits_,
+        .x = inputs[0].data<float>(),
+        .norm = is_normed ? inputs[4].data<float>() : nullptr,
+        .residual = residual < inputs.size() ? inputs[residual].data<float>() : nullptr,
+        .weights = inputs[1].data<std::uint32_t>(),
+        .scales = inputs[2].data<float>(),
+        .offsets = inputs[3].data<float>(),
+        .y = out.data<float>(),
+        .form = form_,
+        .eps = eps_,
+        .rows = static_cast<int>(out.size() / out.shape(-1)),
+        .inputs = columns,
+        .outputs = out.shape(-1),
+        .group = group_,
+        .bits = bits_,
     };
     auto& encoder = mx::cpu::get_command_encoder(stream());
     for (const auto& input : inputs) encoder.set_input_array(input);
@@ -93,35 +102,48 @@ class QuantizedProduct : public mx::Primitive {
   const char* name() const override { return "BraidQuantizedProduct"; }
 
  private:
+  braid::Form form_;
+  float eps_;
   int group_;
   int bits_;
 };
 
 const mx::array& array_of(mlx_array handle) { return *static_cast<const mx::array*>(handle.ctx); }
 
-void check(const mx::array& x, const std::vector<mx::array>& packed, int group, int bits) {
-  const int columns = x.shape(-1);
-  const bool fits = (bits == 4 || bits == 8) && group % 32 == 0 && columns % group == 0 &&
-                    packed[0].shape(-1) == columns * bits / 32 && packed[1].shape(-1) == columns / group;
-  const bool is_f32 = x.dtype() == mx::float32 && packed[0].dtype() == mx::uint32 &&
-                      packed[1].dtype() == mx::float32 && packed[2].dtype() == mx::float32;
-  if (!fits || !is_f32) throw std::invalid_argument("shapes or dtypes do not fit the packed CPU product");
+void require(bool fits) {
+  if (!fits) throw std::invalid_argument("shapes or dtypes do not fit the packed CPU product");
+}
+
+void check(const std::vector<mx::array>& inputs, braid::Form form, int group, int bits) {
+  const int columns = inputs[0].shape(-1) / (form == braid::Form::kGated ? 2 : 1);
+  require((bits == 4 || bits == 8) && group % 32 == 0 && columns % group == 0);
+  require(inputs[1].dtype() == mx::uint32 && inputs[1].shape(-1) == columns * bits / 32);
+  require(inputs[2].shape(-1) == columns / group && inputs[3].shape() == inputs[2].shape());
+  require(form != braid::Form::kNormed || inputs[4].shape() == mx::Shape{columns});
+  for (std::size_t i = 0; i < inputs.size(); ++i) require(i == 1 || inputs[i].dtype() == mx::float32);
 }
 
 }  // namespace
 
-// x [..., inputs] f32 times packed weights transposed, as kernel.h has them. 0, or 1 with MLX's error handler told.
+// The product of kernel.h over the last axis of x. `norm` belongs to form 1 alone; `residual` may be null. Returns 0,
+// or 1 with MLX's error handler told.
 extern "C" int braid_quantized_matmul(mlx_array* result, mlx_array x, mlx_array weights, mlx_array scales,
-                                      mlx_array offsets, int group, int bits, mlx_stream stream) {
+                                      mlx_array offsets, mlx_array norm, mlx_array residual, int form, float eps,
+                                      int group, int bits, mlx_stream stream) {
   try {
     const auto& on = *static_cast<const mx::Stream*>(stream.ctx);
-    const std::vector<mx::array> packed{array_of(weights), array_of(scales), array_of(offsets)};
-    check(array_of(x), packed, group, bits);
-    std::vector<mx::array> inputs{mx::contiguous(array_of(x), false, on)};
-    inputs.insert(inputs.end(), packed.begin(), packed.end());
+    const auto kind = static_cast<braid::Form>(form);
+    std::vector<mx::array> inputs{mx::contiguous(array_of(x), false, on), array_of(weights), array_of(scales),
+                                  array_of(offsets)};
     auto shape = array_of(x).shape();
-    shape.back() = packed[0].shape(0);
-    auto product = std::make_shared<QuantizedProduct>(on, group, bits);
+    shape.back() = inputs[1].shape(0);
+    if (kind == braid::Form::kNormed) inputs.push_back(array_of(norm));
+    if (residual.ctx != nullptr) {
+      require(array_of(residual).shape() == shape);
+      inputs.push_back(mx::contiguous(array_of(residual), false, on));
+    }
+    check(inputs, kind, group, bits);
+    auto product = std::make_shared<QuantizedProduct>(on, kind, eps, group, bits);
     mlx_array_set_(*result, mx::array(shape, mx::float32, product, inputs));
     return 0;
   } catch (const std::exception& error) {

@@ -1,10 +1,10 @@
 //! Positions, masks and attention for ragged rows: what differs between prefill and decode, and between devices.
 
 use crate::error::Result;
-use crate::kv_cache::{KvCache, PrivateKv};
+use crate::kv_cache::{KvCache, LayerKv, PrivateKv};
 use crate::load::Numerics;
 use crate::mx::ops::Mask;
-use crate::mx::{Array, ops};
+use crate::mx::{Array, heads, ops};
 
 /// Columns visible to a decode step are rounded up to this, so that shapes stay the same for many steps.
 const VISIBLE_STEP_TOKENS: i32 = 64;
@@ -60,6 +60,7 @@ impl Rotation {
     fn apply(&self, x: &Array) -> Result<Array> {
         match self {
             Rotation::Kernel { offsets, base } => ops::rope(x, x.dim(3), *base, offsets),
+            Rotation::Tables { cos, sin } if heads::supports(x.dim(3)) => heads::turn(x, cos, sin),
             Rotation::Tables { cos, sin } => {
                 let half = x.dim(3) / 2;
                 let (low, high) = (ops::slice_axis(x, 3, 0, half)?, ops::slice_axis(x, 3, half, 2 * half)?);
@@ -73,7 +74,15 @@ impl Rotation {
 /// Where one forward pass reads and writes keys and values.
 enum Target<'a> {
     Prefill(&'a mut PrivateKv),
-    Decode { cache: &'a mut KvCache, columns: Array, visible: i32, mask: Array },
+    Decode { cache: &'a mut KvCache, columns: Array, visible: i32, sight: Sight },
+}
+
+/// What tells a decode step which columns each row sees.
+enum Sight {
+    /// Its last one, `[B]` i32.
+    UpTo(Array),
+    /// A mask over the visible columns, broadcast to `[B, H, 1, visible]`: boolean, or added to the scores.
+    Mask(Array),
 }
 
 /// One forward pass, as its attention layers see it.
@@ -102,13 +111,16 @@ impl<'a> Pass<'a> {
         let positions = Array::from_slice(lens, &[rows, 1, 1, 1]);
         let [kv_heads, head_dim] = kv_shape;
         let columns = ops::broadcast_to(&positions, &[rows, kv_heads, 1, head_dim])?;
-        let mask = match rope.numerics {
-            Numerics::Checkpoint => ops::less_equal(&ops::arange(visible)?, &positions)?,
-            Numerics::FullPrecision => additive_mask(lens, visible),
+        let sight = match rope.numerics {
+            Numerics::Checkpoint => Sight::Mask(ops::less_equal(&ops::arange(visible)?, &positions)?),
+            Numerics::FullPrecision if heads::supports(head_dim) => {
+                Sight::UpTo(Array::from_slice(lens, &[rows]))
+            }
+            Numerics::FullPrecision => Sight::Mask(additive_mask(lens, visible)),
         };
         let rotation = rope.rotation(lens, 1);
         Ok(Pass {
-            target: Target::Decode { cache, columns, visible, mask },
+            target: Target::Decode { cache, columns, visible, sight },
             rotation,
             numerics: rope.numerics,
         })
@@ -136,11 +148,16 @@ impl<'a> Pass<'a> {
                 let out = ops::attention(q, &kv.keys, &kv.values, scale, Mask::Causal)?;
                 ops::reshape(&ops::transpose_axes(&out, &[0, 2, 1, 3])?, &joined)
             }
-            Target::Decode { cache, columns, visible, mask } => {
-                let kv = cache.write(layer, columns, &k, &v, *visible)?;
-                let out = match self.numerics {
-                    Numerics::Checkpoint => ops::attention(q, &kv.keys, &kv.values, scale, Mask::Keep(mask))?,
-                    Numerics::FullPrecision => attend_by_groups(q, &kv.keys, &kv.values, scale, mask)?,
+            Target::Decode { cache, columns, visible, sight } => {
+                let LayerKv { keys, values } = cache.write(layer, columns, &k, &v, *visible)?;
+                let out = match (sight, self.numerics) {
+                    (Sight::UpTo(last), _) => return heads::attend(q, &keys, &values, last, scale),
+                    (Sight::Mask(mask), Numerics::Checkpoint) => {
+                        ops::attention(q, &keys, &values, scale, Mask::Keep(mask))?
+                    }
+                    (Sight::Mask(mask), Numerics::FullPrecision) => {
+                        attend_by_groups(q, &keys, &values, scale, mask)?
+                    }
                 };
                 ops::reshape(&out, &joined)
             }

@@ -10,7 +10,8 @@ use super::{FakeClock, FakeRow, FaultAt, Script, VOCAB_TOKENS};
 use crate::{
     BackendError, RequestId, TokenId,
     backend::{
-        Backend, BackendFacts, Counters, FusedRead, MemoryUse, RowSampling, Sampled, SnapshotId, StepInput,
+        Backend, BackendFacts, Counters, FusedRead, MemoryUse, OutOfMemory, RowSampling, Sampled, SnapshotId,
+        StepInput,
     },
     clock::Clock,
     sampling::reference,
@@ -212,11 +213,12 @@ impl FakeBackend {
         let logits = self.script.logits(&self.batch[row].1);
         let token = reference::sample(&logits, VOCAB_TOKENS, sampling);
         let logprobs = |top| reference::logprobs(&logits, VOCAB_TOKENS, token.ok()?, top).ok();
+        let bias_trace = |token| reference::bias_trace(&logits, VOCAB_TOKENS, sampling, token).ok();
         Sampled {
             token,
             shortlist_width: sampling.shortlist_width.max(self.width_needed(sampling)),
             logprobs: sampling.logprobs.and_then(logprobs),
-            bias_trace: None,
+            bias_trace: token.ok().filter(|_| sampling.wants_bias_trace).and_then(bias_trace),
         }
     }
 
@@ -226,6 +228,9 @@ impl FakeBackend {
         self.steps += 1;
         assert_ne!(Some(self.steps), self.script.panic_at_step, "scripted panic");
         self.fail_if(FaultAt::Forward(self.steps))?;
+        if self.script.faults.contains(&FaultAt::OutOfMemory(self.steps)) {
+            return Err(Box::new(OutOfMemory));
+        }
         for (input, (id, row)) in inputs.iter().zip(&mut self.batch) {
             assert_eq!(input.kv_cache_tokens as usize, row.tokens.len(), "KV cache of {id}");
             row.tokens.push(input.token);
@@ -340,6 +345,7 @@ impl Backend for FakeBackend {
         sampling: &[RowSampling<'_>],
     ) -> Result<FusedRead, BackendError> {
         let submitted = self.submitted.take().expect("a fused graph was submitted");
+        self.fail_if(FaultAt::Read(self.steps - u64::from(self.is_ahead)))?;
         assert_eq!(
             (submitted.rows.as_slice(), rows.len()),
             (rows, sampling.len()),
@@ -391,6 +397,7 @@ impl Backend for FakeBackend {
     fn trim_memory(&mut self) {}
 
     fn reset(&mut self) -> Result<(), BackendError> {
+        self.fail_if(FaultAt::Reset)?;
         self.batch.clear();
         self.private.clear();
         self.snapshots.clear();

@@ -88,8 +88,14 @@ pub enum FaultAt {
     Forward(u64),
     /// Sampling in this decode step, on either path.
     Sample(u64),
+    /// Reading the fused tokens of this decode step: where the errors of a device appear.
+    Read(u64),
+    /// The forward pass of this decode step, for lack of memory.
+    OutOfMemory(u64),
     /// This call of `keep_rows`, counted from 1.
     KeepRows(u64),
+    /// Rebuilding after a fault, ever.
+    Reset,
 }
 
 /// A row whose logits cannot be sampled.

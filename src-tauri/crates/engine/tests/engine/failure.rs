@@ -2,9 +2,9 @@
 
 use crate::support::{Bench, expected_text, params};
 use engine::{
-    EngineError,
+    EngineError, EnginePhase, OverlapMode, Reason, SamplingPath,
     params::SamplingParams,
-    testing::{Answer, BadLogits, FaultAt, Scenario, Script},
+    testing::{Answer, BadLogits, Call, FaultAt, Scenario, Script},
 };
 use std::time::Duration;
 
@@ -74,7 +74,7 @@ fn an_unreadable_prompt_fails_alone() {
 
 #[test]
 fn a_fault_ends_the_batch_and_spares_the_queue() {
-    for fault in [FaultAt::Forward(4), FaultAt::Sample(4)] {
+    for fault in [FaultAt::Forward(4), FaultAt::Sample(4), FaultAt::Read(4)] {
         let mut bench = Bench::new(Script { faults: vec![fault], max_rows: 2, ..endless() });
         let mut active = [bench.submit("a", params()), bench.submit("b", params())];
         let mut queued = bench.submit("queued", params());
@@ -157,4 +157,97 @@ fn requests_that_cannot_be_served_are_refused_with_the_numbers() {
     request.prompt[3] = 272;
     let error = bench.engine.submit(request).unwrap_err();
     assert!(matches!(error, EngineError::UnknownToken { token: 272, vocab_width: 272 }));
+}
+
+#[test]
+fn a_device_error_with_a_forward_in_flight_is_survived() {
+    let mut bench = Bench::new(Script { faults: vec![FaultAt::Read(5)], max_rows: 2, ..endless() });
+    bench.engine.set_overlap(OverlapMode::On);
+    let mut active = [bench.submit("a", params()), bench.submit("b", params())];
+    let mut queued = bench.submit("queued", params());
+    bench.steps(4);
+    assert!(bench.engine.backend().is_ahead());
+    bench.steps(1);
+    for answer in &mut active {
+        assert!(matches!(answer.failed(), EngineError::Backend(_)));
+        assert_eq!(answer.endings(), 1);
+    }
+    let log = bench.engine.backend().log();
+    assert_eq!(log.lock().unwrap().last().unwrap().call, Call::Reset, "in the same step");
+    bench.run();
+    queued.finished();
+    assert_eq!(queued.text, expected_text(&endless(), "queued", &params()));
+}
+
+#[test]
+fn rows_after_a_fault_go_per_row_until_a_step_has_succeeded() {
+    let mut bench = Bench::new(Script { faults: vec![FaultAt::Forward(3)], max_rows: 1, ..endless() });
+    let mut failing = bench.submit("a", params());
+    let mut next = bench.submit("b", params());
+    bench.run();
+    failing.failed();
+    let (_, summary) = next.finished();
+    assert_eq!((summary.per_row_steps, summary.fused_steps), (1, 15));
+}
+
+#[test]
+fn a_step_after_a_fault_says_why_it_is_not_fused() {
+    let mut bench = Bench::new(Script { faults: vec![FaultAt::Forward(3)], max_rows: 1, ..endless() });
+    let _failing = bench.submit("a", params());
+    let mut next = bench.submit("b", params());
+    while bench.stats().batch_reasons.last() != Some(&Reason::RepeatedEvalFailure) {
+        bench.steps(1);
+    }
+    let path = next.paths().pop().expect("a step has run");
+    assert_eq!((path.path, path.reasons), (SamplingPath::PerRow, vec![Reason::RepeatedEvalFailure]));
+    bench.steps(1);
+    let path = next.paths().pop().expect("it changed");
+    assert_eq!((path.path, path.reasons), (SamplingPath::Fused, vec![]));
+}
+
+#[test]
+fn a_lack_of_memory_halves_the_rows() {
+    let mut bench = Bench::new(Script { faults: vec![FaultAt::OutOfMemory(6)], ..endless() });
+    let mut active: Vec<_> = (0..6).map(|i| bench.submit(&format!("{i}"), params())).collect();
+    bench.steps(2);
+    assert_eq!(bench.engine.snapshot(EnginePhase::Ready).allowed_rows, 8);
+    bench.run();
+    active.iter_mut().for_each(|answer| assert!(matches!(answer.failed(), EngineError::Backend(_))));
+    assert_eq!(bench.engine.snapshot(EnginePhase::Ready).allowed_rows, 3);
+    let mut later: Vec<_> = (0..6).map(|i| bench.submit(&format!("{i}"), params())).collect();
+    let mut most_rows = 0;
+    while !bench.engine.is_idle() {
+        bench.steps(1);
+        most_rows = most_rows.max(bench.engine.backend().batch().len());
+    }
+    assert_eq!(most_rows, 3);
+    for (i, answer) in later.iter_mut().enumerate() {
+        assert_eq!(
+            answer.read().text,
+            expected_text(&endless(), &i.to_string(), &params()),
+            "all are answered"
+        );
+    }
+}
+
+#[test]
+fn another_fault_leaves_the_number_of_rows_alone() {
+    let mut bench = Bench::new(Script { faults: vec![FaultAt::Forward(3)], ..endless() });
+    let _active = [bench.submit("a", params()), bench.submit("b", params())];
+    bench.run();
+    assert_eq!(bench.engine.snapshot(EnginePhase::Ready).allowed_rows, 8);
+}
+
+#[test]
+fn a_backend_that_cannot_be_rebuilt_ends_the_engine() {
+    let faults = vec![FaultAt::Forward(3), FaultAt::Reset];
+    let mut bench = Bench::new(Script { faults, ..endless() });
+    let mut answer = bench.submit("a", params());
+    let error = loop {
+        if let Err(error) = bench.engine.step() {
+            break error;
+        }
+    };
+    assert!(matches!(error, EngineError::Backend(_)), "{error}");
+    assert_eq!(answer.endings(), 1);
 }

@@ -8,6 +8,7 @@ mod fairness;
 mod gate;
 mod join_leave;
 mod order;
+mod pipeline;
 mod reference;
 mod stats;
 mod support;

@@ -3,8 +3,8 @@
 use std::{sync::Arc, sync::OnceLock};
 
 use engine::{
-    EngineConfig, EngineError, EngineEvent, EnginePhase, EventReceiver, FinishReason, NewRequest,
-    OverlapMode, RequestId, RequestSummary, RowPath, StepStats,
+    EngineConfig, EngineError, EngineEvent, EnginePhase, EventReceiver, FinishReason, NewRequest, RequestId,
+    RequestSummary, RowPath, StepStats,
     backend::RowSampling,
     clock::Clock,
     engine::Engine,
@@ -42,8 +42,7 @@ impl Bench {
     pub fn new(script: impl Into<Script>) -> Self {
         let clock = FakeClock::default();
         let backend = FakeBackend::on_clock(script, clock.clone());
-        let config = EngineConfig { overlap: OverlapMode::Adaptive, ..EngineConfig::new(tokenizer()) };
-        let engine = Engine::new(config, backend, Arc::new(clock.clone()));
+        let engine = Engine::new(EngineConfig::new(tokenizer()), backend, Arc::new(clock.clone()));
         Self { engine, clock }
     }
 

@@ -3,7 +3,7 @@
 use crate::support::{params, tokenizer};
 use engine::{
     EngineConfig, EngineError, EngineEvent, EngineHandle, EnginePhase, EngineThread, EventReceiver,
-    FinishReason, GateMode, NewRequest, RequestId,
+    FinishReason, GateMode, NewRequest, Pulse, RequestId,
     params::SamplingParams,
     testing::{Answer, FakeBackend, Scenario, Script},
 };
@@ -80,6 +80,7 @@ async fn requests_are_answered_and_the_set_of_rows_is_published() {
     let idle = status.wait_for(|snapshot| snapshot.rows.is_empty()).await.unwrap();
     assert!(matches!(idle.phase, EnginePhase::Ready));
     drop(idle);
+    assert_eq!(handle.pulse(), Pulse::Alive);
     thread.shutdown();
 }
 
@@ -174,6 +175,7 @@ async fn shutdown_ends_every_request() {
         assert!(matches!(error_of(read(receiver).await.1), EngineError::Stopped));
     }
     assert!(matches!(handle.status().borrow().phase, EnginePhase::Stopped));
+    assert_eq!(handle.pulse(), Pulse::Dead);
     assert!(matches!(handle.submit(request("p", params())), Err(EngineError::Stopped)));
 }
 

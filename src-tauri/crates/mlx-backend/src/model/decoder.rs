@@ -8,6 +8,7 @@ use super::linear::{Embedding, Linear};
 use crate::attention::Pass;
 use crate::error::Result;
 use crate::load::Weights;
+use crate::mx::packed::Input;
 use crate::mx::{Array, Dtype, ops};
 
 /// Whether query and key heads have norms of their own.
@@ -33,7 +34,6 @@ struct Layer {
 /// The whole decoder.
 pub struct Decoder {
     heads: HeadShape,
-    intermediate: i32,
     norm_eps: f32,
     embedding: Embedding,
     layers: Vec<Layer>,
@@ -55,7 +55,6 @@ impl Decoder {
             .collect();
         Ok(Decoder {
             heads,
-            intermediate: config.intermediate,
             norm_eps: config.norm_eps,
             embedding: weights.embedding("model.embed_tokens", config.vocab, config.hidden)?,
             layers: layers?,
@@ -74,17 +73,19 @@ impl Decoder {
     pub fn hidden(&self, ids: &Array, pass: &mut Pass<'_>) -> Result<Array> {
         let mut x = self.embedding.look_up(ids)?;
         for (index, layer) in self.layers.iter().enumerate() {
-            x = ops::add(&x, &self.attention(index, layer, &x, pass)?)?;
-            x = ops::add(&x, &self.mlp(layer, &x)?)?;
+            x = self.attention(index, layer, &x, pass)?;
+            x = self.mlp(layer, &x)?;
         }
         ops::rms_norm(&x, &self.norm, self.norm_eps)
     }
 
+    /// Attention added to its input.
     fn attention(&self, index: usize, layer: &Layer, x: &Array, pass: &mut Pass<'_>) -> Result<Array> {
         let HeadShape { heads, kv_heads, head_dim } = self.heads;
         let (rows, tokens) = (x.dim(0), x.dim(1));
-        let normed = ops::rms_norm(x, &layer.attention_norm, self.norm_eps)?;
-        let qkv = ops::reshape(&layer.qkv.apply(&normed)?, &[rows, tokens, heads + 2 * kv_heads, head_dim])?;
+        let normed = Input::Normed { x, weight: &layer.attention_norm, eps: self.norm_eps };
+        let qkv = layer.qkv.apply_to(normed, None)?;
+        let qkv = ops::reshape(&qkv, &[rows, tokens, heads + 2 * kv_heads, head_dim])?;
         // Queries and keys are normed and turned together: one operation each instead of two.
         let mut turning = ops::slice_axis(&qkv, 2, 0, heads + kv_heads)?;
         if let Some(weights) = &layer.head_norms {
@@ -96,16 +97,14 @@ impl Decoder {
         let k = ops::slice_axis(&turned, 1, heads, heads + kv_heads)?;
         let v = ops::slice_axis(&qkv, 1, heads + kv_heads, heads + 2 * kv_heads)?;
         let attended = pass.attend(index, &q, k, v, self.heads.scale())?;
-        layer.output.apply(&attended)
+        layer.output.apply_to(Input::Plain(&attended), Some(x))
     }
 
+    /// The MLP added to its input.
     fn mlp(&self, layer: &Layer, x: &Array) -> Result<Array> {
-        let normed = ops::rms_norm(x, &layer.mlp_norm, self.norm_eps)?;
-        let gate_up = layer.gate_up.apply(&normed)?;
-        let gate = ops::slice_axis(&gate_up, 2, 0, self.intermediate)?;
-        let up = ops::slice_axis(&gate_up, 2, self.intermediate, 2 * self.intermediate)?;
-        let gated = ops::multiply(&ops::multiply(&gate, &ops::sigmoid(&gate)?)?, &up)?;
-        layer.down.apply(&gated)
+        let normed = Input::Normed { x, weight: &layer.mlp_norm, eps: self.norm_eps };
+        let gate_up = layer.gate_up.apply_to(normed, None)?;
+        layer.down.apply_to(Input::Gated(&gate_up), Some(x))
     }
 
     /// Logits of hidden states: `[B, T, hidden]` to `[B, T, vocab]`.

@@ -2,7 +2,8 @@
 
 use crate::error::Result;
 use crate::mx::ops::Quantisation;
-use crate::mx::{Array, ops, packed};
+use crate::mx::packed::{self, Input};
+use crate::mx::{Array, ops};
 
 /// What multiplies packed weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,21 +81,34 @@ impl Linear {
     /// # Errors
     /// [`crate::MlxError::Op`].
     pub fn apply(&self, x: &Array) -> Result<Array> {
-        match self {
-            Linear::Dense { weight } => ops::matmul(x, &ops::transpose(weight)?),
-            Linear::Transposed { weight } => ops::matmul(x, weight),
+        self.apply_to(Input::Plain(x), None)
+    }
+
+    /// `input · wᵀ`, plus `residual` `[…, out]`.
+    ///
+    /// # Errors
+    /// [`crate::MlxError::Op`].
+    pub fn apply_to(&self, input: Input<'_>, residual: Option<&Array>) -> Result<Array> {
+        let product = match self {
             Linear::Quantised { packed: [weight, scales, biases], quantisation, product } => {
                 let packed = [weight, scales, biases];
                 match product {
-                    Product::Mlx => ops::quantized_matmul(x, packed, *quantisation),
-                    Product::Packed => packed::matmul(x, packed, *quantisation),
+                    Product::Packed => return packed::matmul(input, residual, packed, *quantisation),
+                    Product::Mlx => ops::quantized_matmul(&input.computed()?, packed, *quantisation),
                 }
             }
+            Linear::Dense { weight } => ops::matmul(&input.computed()?, &ops::transpose(weight)?),
+            Linear::Transposed { weight } => ops::matmul(&input.computed()?, weight),
             Linear::Several(parts) => {
-                let outputs: Result<Vec<Array>> = parts.iter().map(|part| part.apply(x)).collect();
+                let x = input.computed()?;
+                let outputs: Result<Vec<Array>> = parts.iter().map(|part| part.apply(&x)).collect();
                 let outputs = outputs?;
                 ops::concatenate(&outputs.iter().collect::<Vec<_>>(), -1)
             }
+        }?;
+        match residual {
+            Some(residual) => ops::add(residual, &product),
+            None => Ok(product),
         }
     }
 

@@ -2,47 +2,108 @@
 //!
 //! MLX multiplies quantised weights on the CPU one row after another, and f32 ones through a BLAS that copies the
 //! matrix before it multiplies. This product reads the packed weights once for up to eight rows, and sums each
-//! row in the same order whatever its neighbours. See ADR 0003.
+//! row in the same order whatever its neighbours. What a decoder does right before and after a product it does too,
+//! since MLX spends more on handing an operation to its thread than such an operation takes. See ADR 0003 and 0005.
 
-use super::ops::Quantisation;
+use super::ops::{self, Quantisation};
 use crate::error::Result;
 use mlx_rs::Array;
+
+/// What a product is taken of.
+#[derive(Clone, Copy)]
+pub enum Input<'a> {
+    /// `[…, in]`.
+    Plain(&'a Array),
+    /// `[…, in]` through an RMS norm with `weight` `[in]`.
+    Normed {
+        /// The input.
+        x: &'a Array,
+        /// Weights of the norm.
+        weight: &'a Array,
+        /// Added to the mean square.
+        eps: f32,
+    },
+    /// `[…, 2·in]`, gate before up: silu(gate) · up.
+    Gated(&'a Array),
+}
+
+impl Input<'_> {
+    /// The input as an array of its own, by MLX's operations.
+    ///
+    /// # Errors
+    /// [`crate::MlxError::Op`].
+    pub fn computed(self) -> Result<Array> {
+        match self {
+            Input::Plain(x) => Ok(x.clone()),
+            Input::Normed { x, weight, eps } => ops::rms_norm(x, weight, eps),
+            Input::Gated(x) => {
+                let (axis, both) = (x.ndim() - 1, x.dim(-1));
+                let gate = ops::slice_axis(x, axis, 0, both / 2)?;
+                let up = ops::slice_axis(x, axis, both / 2, both)?;
+                ops::multiply(&ops::multiply(&gate, &ops::sigmoid(&gate)?)?, &up)
+            }
+        }
+    }
+}
 
 /// Whether the product exists for weights packed this way, on this platform.
 pub fn supports(quantisation: Quantisation) -> bool {
     cfg!(target_os = "linux") && matches!(quantisation.bits, 4 | 8)
 }
 
-/// `x · wᵀ` on the CPU: x f32, `packed` as for [`super::ops::quantized_matmul`] with scales and biases in f32.
+/// `input · wᵀ`, plus `residual` `[…, out]`, on the CPU: all f32 but the weights of `packed`, which is as for
+/// [`super::ops::quantized_matmul`].
 ///
 /// # Errors
 /// [`crate::MlxError::Op`] when the shapes or dtypes do not fit, or on a platform without it.
 #[cfg(target_os = "linux")]
-pub fn matmul(x: &Array, packed: [&Array; 3], quantisation: Quantisation) -> Result<Array> {
+pub fn matmul(
+    input: Input<'_>,
+    residual: Option<&Array>,
+    packed: [&Array; 3],
+    quantisation: Quantisation,
+) -> Result<Array> {
+    use mlx_sys::{mlx_array, mlx_stream};
     use std::ffi::c_int;
     unsafe extern "C" {
         fn braid_quantized_matmul(
-            result: *mut mlx_sys::mlx_array,
-            x: mlx_sys::mlx_array,
-            weights: mlx_sys::mlx_array,
-            scales: mlx_sys::mlx_array,
-            offsets: mlx_sys::mlx_array,
+            result: *mut mlx_array,
+            x: mlx_array,
+            weights: mlx_array,
+            scales: mlx_array,
+            offsets: mlx_array,
+            norm: mlx_array,
+            residual: mlx_array,
+            form: c_int,
+            eps: f32,
             group: c_int,
             bits: c_int,
-            stream: mlx_sys::mlx_stream,
+            stream: mlx_stream,
         ) -> c_int;
     }
-    let [weights, scales, offsets] = packed;
-    // SAFETY: handles are valid for the call, which checks shapes and dtypes.
-    super::ops::call("packed matmul", |out, stream| unsafe {
+    let none = mlx_array { ctx: std::ptr::null_mut() };
+    let (x, norm, form, eps) = match input {
+        Input::Plain(x) => (x, none, 0, 0.0),
+        Input::Normed { x, weight, eps } => (x, weight.as_ptr(), 1, eps),
+        Input::Gated(x) => (x, none, 2, 0.0),
+    };
+    let residual = residual.map_or(none, Array::as_ptr);
+    let [weights, scales, offsets] = packed.map(Array::as_ptr);
+    let Quantisation { group_size, bits } = quantisation;
+    // SAFETY: handles are valid for the call, which checks shapes and dtypes; null ones stand for "none".
+    ops::call("packed matmul", |out, stream| unsafe {
         braid_quantized_matmul(
             out,
             x.as_ptr(),
-            weights.as_ptr(),
-            scales.as_ptr(),
-            offsets.as_ptr(),
-            quantisation.group_size,
-            quantisation.bits,
+            weights,
+            scales,
+            offsets,
+            norm,
+            residual,
+            form,
+            eps,
+            group_size,
+            bits,
             stream,
         )
     })
@@ -53,6 +114,6 @@ pub fn matmul(x: &Array, packed: [&Array; 3], quantisation: Quantisation) -> Res
 /// # Errors
 /// Always: [`supports`] says no.
 #[cfg(not(target_os = "linux"))]
-pub fn matmul(_: &Array, _: [&Array; 3], _: Quantisation) -> Result<Array> {
+pub fn matmul(_: Input<'_>, _: Option<&Array>, _: [&Array; 3], _: Quantisation) -> Result<Array> {
     Err(crate::MlxError::Op { op: "packed matmul", what: "not built for this platform".into() })
 }

@@ -1,7 +1,8 @@
 //! The CPU product of packed weights against MLX's own dequantised one.
 
 use mlx_backend::mx::ops::{self, Quantisation};
-use mlx_backend::mx::{self, Array, Purpose, packed};
+use mlx_backend::mx::packed::{self, Input};
+use mlx_backend::mx::{self, Array, Purpose};
 
 /// Numbers that differ, in -1..1.
 fn numbers(count: usize, salt: u32) -> Vec<f32> {
@@ -22,8 +23,28 @@ fn weights(outputs: i32, inputs: i32, quantisation: Quantisation) -> [Array; 3] 
     ]
 }
 
-fn rows_of(x: &[f32], inputs: i32) -> Array {
-    Array::from_slice(x, &[1, x.len() as i32 / inputs, inputs])
+fn rows_of(x: &[f32], width: i32) -> Array {
+    Array::from_slice(x, &[1, x.len() as i32 / width, width])
+}
+
+/// A product of the packed kernel and of MLX's operations on the dequantised weights, both on the host.
+fn both(input: Input<'_>, residual: Option<&Array>, packed: [&Array; 3], q: Quantisation) -> [Vec<f32>; 2] {
+    let ours = packed::matmul(input, residual, packed, q).expect("builds");
+    let dense = ops::transpose(&ops::dequantize(packed, q).expect("builds")).expect("builds");
+    let mut theirs = ops::matmul(&input.computed().expect("builds"), &dense).expect("builds");
+    if let Some(residual) = residual {
+        theirs = ops::add(residual, &theirs).expect("builds");
+    }
+    assert_eq!(ours.shape(), theirs.shape());
+    [ours, theirs].map(|product| mx::read_f32(&product, Purpose::Probe).expect("runs"))
+}
+
+fn assert_close([ours, theirs]: &[Vec<f32>; 2], case: &str) {
+    let scale = theirs.iter().fold(1.0_f32, |most, value| most.max(value.abs()));
+    for (a, b) in ours.iter().zip(theirs) {
+        // f32 sums of as many terms as there are inputs, in another order.
+        assert!((a - b).abs() < 2e-5 * scale, "{case}: {a} and {b}");
+    }
 }
 
 #[test]
@@ -34,36 +55,64 @@ fn the_packed_product_equals_the_dequantised_one_and_a_row_keeps_its_bits_in_any
         let quantisation = Quantisation { group_size, bits };
         assert!(packed::supports(quantisation) || !cfg!(target_os = "linux"));
         let [codes, scales, biases] = weights(outputs, inputs, quantisation);
-        let packed_weights = [&codes, &scales, &biases];
-        let dense = ops::dequantize(packed_weights, quantisation).expect("dequantises");
-        let dense = ops::transpose(&dense).expect("transposes");
-        let x = numbers(19 * inputs as usize, 9);
+        let packed = [&codes, &scales, &biases];
+        let norm = Array::from_slice(&numbers(inputs as usize, 3), &[inputs]);
+        // Wide enough for every form; large enough for the gate to be anything from shut to open.
+        let x: Vec<f32> = numbers(19 * 2 * inputs as usize, 9).into_iter().map(|value| 8.0 * value).collect();
+        let added = numbers(19 * outputs as usize, 4);
         for rows in [1, 2, 3, 5, 7, 8, 9, 19] {
-            let part = &x[..rows * inputs as usize];
-            let product =
-                packed::matmul(&rows_of(part, inputs), packed_weights, quantisation).expect("builds");
-            assert_eq!(product.shape(), [1, rows as i32, outputs]);
-            let ours = mx::read_f32(&product, Purpose::Probe).expect("runs");
-            let theirs = ops::matmul(&rows_of(part, inputs), &dense).expect("builds");
-            let theirs = mx::read_f32(&theirs, Purpose::Probe).expect("runs");
-            let scale = theirs.iter().fold(1.0_f32, |most, value| most.max(value.abs()));
-            for (a, b) in ours.iter().zip(&theirs) {
-                // f32 sums of `inputs` terms in another order.
-                assert!((a - b).abs() < 2e-5 * scale, "{bits} bits, {rows} rows: {a} and {b}");
+            let of_row = |first: usize, rows: usize, form: usize| -> [Vec<f32>; 2] {
+                let width = if form == 2 { 2 * inputs } else { inputs };
+                let part = &x[first * width as usize..(first + rows) * width as usize];
+                let part = rows_of(part, width);
+                let residual =
+                    rows_of(&added[first * outputs as usize..(first + rows) * outputs as usize], outputs);
+                match form {
+                    0 => both(Input::Plain(&part), None, packed, quantisation),
+                    1 => {
+                        let input = Input::Normed { x: &part, weight: &norm, eps: 1e-5 };
+                        both(input, None, packed, quantisation)
+                    }
+                    _ => both(Input::Gated(&part), Some(&residual), packed, quantisation),
+                }
+            };
+            for form in 0..3 {
+                let case = format!("{bits} bits, {rows} rows, form {form}");
+                let together = of_row(0, rows, form);
+                assert_close(&together, &case);
+                let [alone, _] = of_row(rows - 1, 1, form);
+                assert_eq!(alone, together[0][(rows - 1) * outputs as usize..], "{case}: last row alone");
             }
-            let last = &part[(rows - 1) * inputs as usize..];
-            let alone = packed::matmul(&rows_of(last, inputs), packed_weights, quantisation).expect("builds");
-            let alone = mx::read_f32(&alone, Purpose::Probe).expect("runs");
-            assert_eq!(alone, ours[(rows - 1) * outputs as usize..], "{bits} bits, row {rows} alone");
         }
     }
+}
+
+#[test]
+fn a_gate_far_from_zero_is_shut_or_open_and_a_nan_stays_one() {
+    let quantisation = Quantisation { group_size: 32, bits: 8 };
+    let [codes, scales, biases] = weights(1, 32, quantisation);
+    let product = |gate: f32| {
+        let both: Vec<f32> = (0..64).map(|i| if i < 32 { gate } else { 1.0 }).collect();
+        let packed = [&codes, &scales, &biases];
+        let out = packed::matmul(Input::Gated(&rows_of(&both, 64)), None, packed, quantisation);
+        mx::read_f32(&out.expect("builds"), Purpose::Probe).expect("runs")[0]
+    };
+    let open = product(100.0);
+    assert!((product(200.0) / open - 2.0).abs() < 1e-5, "silu(x) is x for large x");
+    assert!(product(-1000.0).abs() < 1e-30, "silu(x) is 0 for large -x");
+    assert!(product(f32::NAN).is_nan());
 }
 
 #[test]
 fn weights_that_do_not_fit_are_an_error_that_says_so() {
     let quantisation = Quantisation { group_size: 32, bits: 4 };
     let [codes, scales, biases] = weights(8, 64, quantisation);
+    let packed = [&codes, &scales, &biases];
     let wide = rows_of(&numbers(96, 0), 96);
-    let error = packed::matmul(&wide, [&codes, &scales, &biases], quantisation).expect_err("96 is not 64");
+    let error = packed::matmul(Input::Plain(&wide), None, packed, quantisation).expect_err("96 is not 64");
+    assert!(error.to_string().contains("do not fit"), "{error}");
+    let x = rows_of(&numbers(64, 0), 64);
+    let error =
+        packed::matmul(Input::Plain(&x), Some(&wide), packed, quantisation).expect_err("96 is not 8 either");
     assert!(error.to_string().contains("do not fit"), "{error}");
 }

@@ -1,5 +1,6 @@
 //! The fused sampler on MLX against golden values, the host reference, itself alone, and itself permuted.
 
+mod edges;
 mod settings;
 
 use engine::backend::{BadRow, RowSampling, Sampled};

@@ -1,0 +1,114 @@
+//! Rotation and one-token attention on the CPU against MLX's own operations.
+
+use mlx_backend::mx::ops::Mask;
+use mlx_backend::mx::{self, Array, Purpose, heads, ops};
+
+const HEADS: i32 = 6;
+const KV_HEADS: i32 = 2;
+const CAPACITY: i32 = 200;
+
+/// Numbers that differ, in -2..2.
+fn numbers(count: i32, salt: u32) -> Vec<f32> {
+    let word = |i: u32| (i + salt).wrapping_mul(2_654_435_761) >> 8;
+    (0..count as u32).map(|i| word(i) as f32 / (1 << 22) as f32 - 2.0).collect()
+}
+
+fn array(shape: [i32; 4], salt: u32) -> Array {
+    Array::from_slice(&numbers(shape.iter().product(), salt), &shape)
+}
+
+fn read(a: &Array) -> Vec<f32> {
+    mx::read_f32(&ops::contiguous(a).expect("builds"), Purpose::Probe).expect("runs")
+}
+
+fn largest_difference(a: &[f32], b: &[f32]) -> f32 {
+    assert_eq!(a.len(), b.len());
+    a.iter().zip(b).map(|(x, y)| (x - y).abs()).fold(0.0, f32::max)
+}
+
+fn row(a: &Array, row: i32) -> Array {
+    ops::slice_axis(a, 0, row, row + 1).expect("builds")
+}
+
+#[test]
+fn attention_sees_a_rows_own_columns_and_a_row_keeps_its_bits_in_any_batch() {
+    if !heads::supports(64) {
+        return;
+    }
+    let columns = [0, 4, 63, 64, 15, 199, 130];
+    let rows = columns.len() as i32;
+    for width in [16, 64, 80, 128] {
+        assert!(heads::supports(width));
+        // Queries as the model gives them: a view of an array [B, T, H, D].
+        let q = ops::transpose_axes(&array([rows, 1, HEADS, width], 1), &[0, 2, 1, 3]).expect("builds");
+        let (keys, values) =
+            (array([rows, KV_HEADS, CAPACITY, width], 2), array([rows, KV_HEADS, CAPACITY, width], 3));
+        let all = heads::attend(&q, &keys, &values, &Array::from_slice(&columns, &[rows]), 0.125);
+        let all = all.expect("builds");
+        assert_eq!(all.shape(), [rows, 1, HEADS * width]);
+        let together = read(&all);
+        for (index, &column) in columns.iter().enumerate() {
+            let index = index as i32;
+            let (q, keys, values) = (row(&q, index), row(&keys, index), row(&values, index));
+            let seen = |a: &Array| ops::slice_axis(a, 2, 0, column + 1).expect("builds");
+            let theirs = ops::attention(&q, &seen(&keys), &seen(&values), 0.125, Mask::Causal);
+            let theirs = read(&theirs.expect("builds"));
+            let own = (index * HEADS * width) as usize..((index + 1) * HEADS * width) as usize;
+            let difference = largest_difference(&together[own.clone()], &theirs);
+            assert!(difference < 1e-5, "width {width}, column {column}: {difference}");
+            let alone = heads::attend(&q, &keys, &values, &Array::from_slice(&[column], &[1]), 0.125);
+            assert_eq!(read(&alone.expect("builds")), together[own], "width {width}, row {index} alone");
+        }
+    }
+}
+
+#[test]
+fn a_nan_key_spoils_its_own_row_alone() {
+    if !heads::supports(64) {
+        return;
+    }
+    let mut keys = numbers(2 * CAPACITY * 64, 5);
+    keys[3 * 64] = f32::NAN;
+    let keys = Array::from_slice(&keys, &[2, 1, CAPACITY, 64]);
+    let values = array([2, 1, CAPACITY, 64], 6);
+    let columns = Array::from_slice(&[3, 3], &[2]);
+    let out = read(&heads::attend(&array([2, 3, 1, 64], 7), &keys, &values, &columns, 1.0).expect("builds"));
+    let (spoilt, clean) = out.split_at(3 * 64);
+    assert!(spoilt.iter().all(|value| value.is_nan()) && clean.iter().all(|value| value.is_finite()));
+}
+
+#[test]
+fn turning_equals_mlx_rope_of_halves() {
+    if !heads::supports(64) {
+        return;
+    }
+    let (rows, tokens, width, base) = (3, 5, 64, 10_000.0_f32);
+    let x = ops::transpose_axes(&array([rows, tokens, HEADS, width], 8), &[0, 2, 1, 3]).expect("builds");
+    let offsets = [0, 7, 300];
+    let (mut cos, mut sin) = (Vec::new(), Vec::new());
+    for position in offsets.iter().flat_map(|offset| *offset..*offset + tokens) {
+        let angle =
+            |i: i32| (position as f32 * base.powf(-2.0 * (i % (width / 2)) as f32 / width as f32)) as f64;
+        cos.extend((0..width).map(|i| angle(i).cos() as f32));
+        sin.extend((0..width).map(|i| if i < width / 2 { -angle(i).sin() } else { angle(i).sin() } as f32));
+    }
+    let table = |values: &[f32]| Array::from_slice(values, &[rows, 1, tokens, width]);
+    let ours = heads::turn(&x, &table(&cos), &table(&sin)).expect("builds");
+    let theirs = ops::rope(&x, width, base, &Array::from_slice(&offsets, &[rows])).expect("builds");
+    // MLX takes cosines in f32: of 300 radians they are good to 2e-5.
+    assert!(largest_difference(&read(&ours), &read(&theirs)) < 2e-4);
+}
+
+#[test]
+fn heads_that_do_not_fit_are_an_error_that_says_so() {
+    if !heads::supports(64) {
+        return;
+    }
+    let keys = array([2, KV_HEADS, 8, 64], 1);
+    let q = array([2, 5, 1, 64], 2);
+    let error =
+        heads::attend(&q, &keys, &keys, &Array::from_slice(&[0, 0], &[2]), 1.0).expect_err("5 over 2");
+    assert!(error.to_string().contains("do not fit"), "{error}");
+    let error = heads::turn(&q, &keys, &keys).expect_err("tables of another shape");
+    assert!(error.to_string().contains("do not fit"), "{error}");
+}
