@@ -22,6 +22,23 @@ float dot(const float* a, const float* b, int width) {
   return total(sum);
 }
 
+// scores[i] = scale * (q . keys[i]) for i in [0, count), as many at a time as there are lanes.
+void score(float* scores, const float* q, const float* keys, std::int64_t step, int count, int width, float scale) {
+  int column = 0;
+  for (; column + kLanes <= count; column += kLanes, keys += kLanes * step) {
+    Lanes sums[kLanes];
+#pragma GCC unroll 16
+    for (int i = 0; i < kLanes; ++i) sums[i] = splat(0);
+    for (int at = 0; at < width; at += kLanes) {
+      const Lanes from = load(q + at);
+#pragma GCC unroll 16
+      for (int i = 0; i < kLanes; ++i) sums[i] = multiply_add(from, load(keys + i * step + at), sums[i]);
+    }
+    store(scores + column, totals(sums) * splat(scale));
+  }
+  for (; column < count; ++column, keys += step) scores[column] = dot(q, keys, width) * scale;
+}
+
 // scores[0, count) become their softmax; room up to the next multiple of kLanes is written too.
 void softmax(float* scores, int count) {
   const int padded = (count + kLanes - 1) / kLanes * kLanes;
@@ -96,10 +113,8 @@ void attend(const Attention& a, int task) {
   for (int first = 0; first < columns; first += kBlock) {
     const int last = std::min(first + kBlock, columns);
     for (int g = 0; g < a.group; ++g) {
-      for (int column = first; column < last; ++column) {
-        scores[g * padded + column] =
-            a.scale * dot(q + g * a.of_q.head, keys + column * a.of_keys.column, a.width);
-      }
+      score(scores.data() + g * padded + first, q + g * a.of_q.head, keys + first * a.of_keys.column,
+            a.of_keys.column, last - first, a.width, a.scale);
     }
   }
   for (int g = 0; g < a.group; ++g) softmax(scores.data() + g * padded, columns);

@@ -96,10 +96,13 @@ class Attended : public mx::Primitive {
         columns += column + 1;
       }
       const int tasks = rows * attention.kv_heads;
+      const auto attend = [&](int first, int last) {
+        for (int task = first; task < last; ++task) kernels().attend(attention, task);
+      };
       if (columns * products_per_column < kLeastProductsToShare) {
-        for (int task = 0; task < tasks; ++task) kernels().attend(attention, task);
+        attend(0, tasks);
       } else {
-        braid::Pool::shared().run(tasks, [&](int task) { kernels().attend(attention, task); });
+        braid::Pool::shared().run(tasks, 1, attend);
       }
     });
   }

@@ -7,7 +7,6 @@
 #include "kernel.h"
 
 #include <algorithm>
-#include <initializer_list>
 
 #include "lanes.h"
 
@@ -103,13 +102,22 @@ inline __attribute__((always_inline)) void tile(const Product& p, const float* x
       }
     }
   }
-#pragma GCC unroll 8
+  float results[kRows][kOutputs];
+  if constexpr (kRows * kOutputs == kLanes) {
+    Lanes all[kLanes];
+#pragma GCC unroll 16
+    for (int i = 0; i < kLanes; ++i) all[i] = sums[i / kOutputs][i % kOutputs];
+    store(results[0], totals(all));
+  } else {
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows * kOutputs; ++i) {
+      results[i / kOutputs][i % kOutputs] = total(sums[i / kOutputs][i % kOutputs]);
+    }
+  }
   for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 2
+    const std::int64_t at = static_cast<std::int64_t>(row + r) * p.outputs + output;
     for (int o = 0; o < kOutputs; ++o) {
-      const std::int64_t at = static_cast<std::int64_t>(row + r) * p.outputs + output + o;
-      const float sum = total(sums[r][o]);
-      p.y[at] = p.residual ? p.residual[at] + sum : sum;
+      p.y[at + o] = p.residual ? p.residual[at + o] + results[r][o] : results[r][o];
     }
   }
 }

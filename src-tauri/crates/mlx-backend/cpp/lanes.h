@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <initializer_list>
 
 #if defined(__AVX2__)
 #include <immintrin.h>
@@ -37,6 +38,29 @@ inline Lanes clamp(Lanes a, float low, float high) {
 inline Lanes nearest(Lanes a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 inline Lanes times_power_of_two(Lanes a, Lanes n) { return _mm512_scalef_ps(a, n); }
 inline float total(Lanes a) { return _mm512_reduce_add_ps(a); }
+
+// Lane i is total(a[i]), added up in the same order.
+inline Lanes totals(const Lanes (&a)[kLanes]) {
+  Lanes halves[8], quarters[4], eighths[2];
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) {
+    const Lanes one = a[2 * i], two = a[2 * i + 1];
+    halves[i] = _mm512_shuffle_f32x4(one, two, 0x44) + _mm512_shuffle_f32x4(one, two, 0xee);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    const Lanes one = halves[2 * i], two = halves[2 * i + 1];
+    quarters[i] = _mm512_shuffle_f32x4(one, two, 0x88) + _mm512_shuffle_f32x4(one, two, 0xdd);
+  }
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; ++i) {
+    const Lanes one = quarters[2 * i], two = quarters[2 * i + 1];
+    eighths[i] = _mm512_unpacklo_ps(one, two) + _mm512_unpackhi_ps(one, two);
+  }
+  const Lanes sums = _mm512_shuffle_ps(eighths[0], eighths[1], 0x44) + _mm512_shuffle_ps(eighths[0], eighths[1], 0xee);
+  // Lane 4 * i + j holds sum 4 * j + i.
+  return _mm512_permutexvar_ps(_mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), sums);
+}
 
 // Makes the compiler load once what several operations use: it would rather give each of them the memory operand.
 inline void hold(Lanes& a) { asm("" : "+v"(a)); }
@@ -106,6 +130,12 @@ inline float total(Lanes a) {
   return _mm_cvtss_f32(_mm_add_ss(sum, _mm_movehdup_ps(sum)));
 }
 
+inline Lanes totals(const Lanes (&a)[kLanes]) {
+  float each[kLanes];
+  for (int i = 0; i < kLanes; ++i) each[i] = total(a[i]);
+  return load(each);
+}
+
 template <int kBits>
 struct Group {
   Group(float scale, float offset) : scale(splat(scale)), offset(splat(offset)) {}
@@ -153,6 +183,12 @@ inline Lanes times_power_of_two(Lanes a, Lanes n) {
   return a * each(n, [](float x) { return std::ldexp(1.0f, static_cast<int>(x)); });
 }
 inline float total(Lanes a) { return (a[0] + a[2]) + (a[1] + a[3]); }
+
+inline Lanes totals(const Lanes (&a)[kLanes]) {
+  float each[kLanes];
+  for (int i = 0; i < kLanes; ++i) each[i] = total(a[i]);
+  return load(each);
+}
 
 template <int kBits>
 struct Group {

@@ -10,6 +10,9 @@ namespace {
 // Decode runs a product every few tens of microseconds; a helper that sleeps in between wakes too late.
 constexpr auto kWatch = std::chrono::microseconds(100);
 
+// The caller looks this often for the end of a helper's part before it offers its core to others.
+constexpr int kLooks = 2000;
+
 inline void pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -28,49 +31,52 @@ Pool::Pool() : width_(static_cast<int>(std::max(1u, std::thread::hardware_concur
 }
 
 bool Pool::run_one() {
-  const std::function<void(int)>* task;
-  int index;
-  {
-    std::lock_guard lock(mutex_);
-    if (next_ >= tasks_) return false;
-    task = task_;
-    index = next_++;
+  std::uint64_t state = left_.load(std::memory_order_acquire);
+  while (const int left = static_cast<int>(state & 0xffffffff)) {
+    const Part* part = part_.load(std::memory_order_relaxed);
+    const int count = count_.load(std::memory_order_relaxed);
+    const int least = least_.load(std::memory_order_relaxed);
+    // Large ranges first, for little traffic, then ever smaller ones, so that all threads end together.
+    const int share = left / (2 * width_) / least * least;
+    const int taken = std::min(left, std::max(least, share));
+    if (left_.compare_exchange_weak(state, state - taken, std::memory_order_acq_rel, std::memory_order_acquire)) {
+      (*part)(count - left, count - left + taken);
+      unfinished_.fetch_sub(taken, std::memory_order_acq_rel);
+      return true;
+    }
   }
-  (*task)(index);
-  unfinished_.fetch_sub(1, std::memory_order_acq_rel);
-  return true;
+  return false;
 }
 
-void Pool::run(int tasks, const std::function<void(int)>& task) {
+void Pool::run(int count, int least, const Part& part) {
   std::unique_lock caller(caller_, std::try_to_lock);
-  if (!caller.owns_lock()) {
-    for (int i = 0; i < tasks; ++i) task(i);
-    return;
-  }
-  {
-    std::lock_guard lock(mutex_);
-    task_ = &task;
-    next_ = 0;
-    tasks_ = tasks;
-    unfinished_.store(tasks, std::memory_order_relaxed);
-  }
+  if (!caller.owns_lock()) return part(0, count);
+  part_.store(&part, std::memory_order_relaxed);
+  count_.store(count, std::memory_order_relaxed);
+  least_.store(least, std::memory_order_relaxed);
+  unfinished_.store(count, std::memory_order_relaxed);
+  const std::uint64_t job = (left_.load(std::memory_order_relaxed) >> 32) + 1;
+  left_.store(job << 32 | static_cast<std::uint32_t>(count), std::memory_order_release);
   jobs_.fetch_add(1, std::memory_order_release);
-  wake_.notify_all();
+  jobs_.notify_all();
   while (run_one()) {
   }
-  while (unfinished_.load(std::memory_order_acquire) > 0) std::this_thread::yield();
+  for (int looks = 0; unfinished_.load(std::memory_order_acquire) > 0; ++looks) {
+    if (looks < kLooks) {
+      pause();
+    } else {
+      std::this_thread::yield();
+    }
+  }
 }
 
 void Pool::help() {
-  unsigned seen = 0;
+  int seen = 0;
   for (;;) {
     const auto until = std::chrono::steady_clock::now() + kWatch;
     while (jobs_.load(std::memory_order_acquire) == seen && std::chrono::steady_clock::now() < until) pause();
-    {
-      std::unique_lock lock(mutex_);
-      wake_.wait(lock, [&] { return jobs_.load(std::memory_order_acquire) != seen; });
-      seen = jobs_.load(std::memory_order_acquire);
-    }
+    jobs_.wait(seen, std::memory_order_acquire);
+    seen = jobs_.load(std::memory_order_acquire);
     while (run_one()) {
     }
   }

@@ -29,9 +29,8 @@ namespace {
 
 namespace mx = mlx::core;
 
-// Small enough that the threads end together, large enough that taking a task costs nothing beside it.
-constexpr int kTasksPerThread = 6;
-constexpr int kLeastOutputsPerTask = 16;
+// A few thousand cycles for one row: more than taking them costs.
+constexpr int kLeastOutputs = 16;
 
 // Space at a cache line: a vector that crosses a line costs two loads. Kept between calls; MLX runs a stream's tasks
 // on one thread.
@@ -46,19 +45,17 @@ void run(const braid::Product& product) {
   static const braid::Kernels& kernels = braid::best_kernels();
   auto& pool = braid::Pool::shared();
   float* panels = room_for(static_cast<std::size_t>(product.rows) * product.inputs);
-  if (product.rows <= braid::kPanelRows) {
-    kernels.arrange(product, panels, 0);
+  const int panel_count = (product.rows + braid::kPanelRows - 1) / braid::kPanelRows;
+  const auto arrange = [&](int first, int last) {
+    for (int panel = first; panel < last; ++panel) kernels.arrange(product, panels, panel * braid::kPanelRows);
+  };
+  if (panel_count == 1) {
+    arrange(0, 1);
   } else {
-    pool.run((product.rows + braid::kPanelRows - 1) / braid::kPanelRows,
-             [&](int task) { kernels.arrange(product, panels, task * braid::kPanelRows); });
+    pool.run(panel_count, 1, arrange);
   }
-  const int share = product.outputs / (pool.width() * kTasksPerThread);
-  const int outputs_per_task = std::max(kLeastOutputsPerTask, share / 2 * 2);
-  const int tasks = (product.outputs + outputs_per_task - 1) / outputs_per_task;
-  pool.run(tasks, [&](int task) {
-    const int first = task * outputs_per_task;
-    kernels.multiply(product, panels, first, std::min(first + outputs_per_task, product.outputs));
-  });
+  pool.run(product.outputs, kLeastOutputs,
+           [&](int first, int last) { kernels.multiply(product, panels, first, last); });
 }
 
 // Inputs: x, weights, scales, offsets, then the norm's weights and the residual as far as there are any.
