@@ -218,7 +218,7 @@ impl<B: Backend> Engine<B> {
                 }
             }
         }
-        self.scheduler.record_chunk(tokens, now.saturating_duration_since(started));
+        self.scheduler.record_chunk(tokens, self.batch.len(), now.saturating_duration_since(started));
     }
 
     fn fail_prefill(&mut self, row: Row, error: BackendError) {

@@ -109,8 +109,11 @@ impl Scheduler {
 
     /// Decides what comes next.
     pub(crate) fn next_work(&self, decoding_rows: usize, now: Instant) -> Work {
-        let parked =
-            |row: &Row| Parked { remaining_tokens: row.prefill_remaining(), since: row.parked_since };
+        let parked = |row: &Row| Parked {
+            remaining_tokens: row.prefill_remaining(),
+            rank_tokens: row.prefill_remaining(),
+            since: row.parked_since,
+        };
         // Rows whose prompt is read may have to wait for the boundary at which they can join.
         let reading: Vec<_> = self.prefilling.iter().filter(|row| row.prefill_remaining() > 0).collect();
         let parked: Vec<_> = reading.iter().map(|row| parked(row)).collect();
@@ -121,8 +124,8 @@ impl Scheduler {
         }
     }
 
-    pub(crate) fn record_chunk(&mut self, tokens: usize, took: Duration) {
-        self.pacer.record_chunk(tokens, took);
+    pub(crate) fn record_chunk(&mut self, tokens: usize, decoding_rows: usize, took: Duration) {
+        self.pacer.record_chunk(tokens, decoding_rows, took);
     }
 
     pub(crate) fn record_step(&mut self, took: Duration) {

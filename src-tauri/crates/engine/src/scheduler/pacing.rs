@@ -2,7 +2,8 @@
 //!
 //! While rows decode, a prefill chunk is cut to about 60 ms, and as many decode steps follow it as keep the mean ITL
 //! within half as much again: with a chunk of P and steps of D, `N = ceil(P / (0.5 * D))` steps give a mean gap of
-//! `D + P/N <= 1.5 * D`. While nothing decodes, chunks are as large as the backend takes.
+//! `D + P/N <= 1.5 * D`. While nothing decodes, a chunk takes about 250 ms: nobody can be kept waiting for tokens, but
+//! a request to stop can, and a newcomer.
 //!
 //! The shortest prompt goes first, but one that has waited half a second goes before it and after a single decode
 //! step. So a prompt waits at most that half second and, with n prompts overdue at once, n chunks and n steps: where
@@ -12,8 +13,12 @@ use std::time::{Duration, Instant};
 
 /// Chunks are multiples of this, so that shapes repeat.
 const CHUNK_STEP_TOKENS: usize = 32;
-/// Largest chunk, used whenever no row decodes.
-pub(crate) const MAX_CHUNK_TOKENS: usize = 2048;
+/// Largest chunk.
+const MAX_CHUNK_TOKENS: usize = 2048;
+/// First chunk while no row decodes: large enough to tell the rate, small enough for a slow device.
+const UNMEASURED_CHUNK_TOKENS: usize = 256;
+/// Time that one chunk may take while no row decodes.
+const IDLE_BUDGET: Duration = Duration::from_millis(250);
 /// Allowed growth of the mean ITL while a prompt is read.
 const ITL_INFLATION: f64 = 0.5;
 /// A row that has waited this long for a chunk goes first, after a single decode step.
@@ -25,6 +30,8 @@ const NEWEST_WEIGHT: f64 = 0.5;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Parked {
     pub(crate) remaining_tokens: usize,
+    /// Fewest go first.
+    pub(crate) rank_tokens: usize,
     pub(crate) since: Instant,
 }
 
@@ -58,11 +65,14 @@ impl Pacer {
         }
     }
 
-    pub(crate) fn record_chunk(&mut self, tokens: usize, took: Duration) {
-        if !took.is_zero() {
+    /// Notes a chunk that `decoding_rows` had to wait for.
+    pub(crate) fn record_chunk(&mut self, tokens: usize, decoding_rows: usize, took: Duration) {
+        // The last few tokens of a prompt cost more apiece; they say nothing of whole chunks.
+        let is_telling = tokens >= CHUNK_STEP_TOKENS || self.tokens_per_second.is_none();
+        if is_telling && !took.is_zero() {
             blend(&mut self.tokens_per_second, tokens as f64 / took.as_secs_f64());
         }
-        self.last_chunk = took;
+        self.last_chunk = if decoding_rows > 0 { took } else { Duration::ZERO };
         self.steps_since_chunk = 0;
     }
 
@@ -82,16 +92,20 @@ impl Pacer {
         // Overdue rows by age, then the others by what is left.
         let order = |row: &Parked| match overdue(row) {
             true => (None, Some(row.since)),
-            false => (Some(row.remaining_tokens), None),
+            false => (Some(row.rank_tokens), None),
         };
         let (index, row) = parked.iter().enumerate().min_by_key(|(_, row)| order(row))?;
-        let limit = if decoding_rows > 0 { self.chunk_tokens() } else { MAX_CHUNK_TOKENS };
+        let limit = match decoding_rows {
+            0 => self.chunk_tokens(IDLE_BUDGET, UNMEASURED_CHUNK_TOKENS),
+            _ => self.chunk_tokens(self.budget, CHUNK_STEP_TOKENS),
+        };
         Some(Chunk { parked: index, tokens: limit.min(row.remaining_tokens) })
     }
 
-    /// Tokens that fit the budget at the measured rate; the least before anything is measured.
-    fn chunk_tokens(&self) -> usize {
-        let fitting = self.tokens_per_second.unwrap_or(0.0) * self.budget.as_secs_f64();
+    /// Tokens that fit `budget` at the measured rate; `unmeasured` before there is one.
+    fn chunk_tokens(&self, budget: Duration, unmeasured: usize) -> usize {
+        let Some(rate) = self.tokens_per_second else { return unmeasured };
+        let fitting = rate * budget.as_secs_f64();
         let whole_steps = fitting as usize / CHUNK_STEP_TOKENS * CHUNK_STEP_TOKENS;
         whole_steps.clamp(CHUNK_STEP_TOKENS, MAX_CHUNK_TOKENS)
     }
@@ -118,27 +132,54 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     fn parked(remaining_tokens: usize, since: Instant) -> Parked {
-        Parked { remaining_tokens, since }
+        Parked { remaining_tokens, rank_tokens: remaining_tokens, since }
     }
 
     fn pacer(tokens_per_second: usize, step: Duration) -> Pacer {
         let mut pacer = Pacer::new(60 * MS);
-        pacer.record_chunk(tokens_per_second, Duration::from_secs(1));
+        pacer.record_chunk(tokens_per_second, 0, Duration::from_secs(1));
         pacer.record_step(step);
-        pacer.last_chunk = Duration::ZERO;
         pacer
     }
 
     #[test]
-    fn chunks_fit_the_budget_while_rows_decode_and_are_whole_when_none_does() {
+    fn chunks_fit_60_ms_while_rows_decode_and_250_ms_when_none_does() {
         let now = Instant::now();
-        for (rate, expected) in [(10, 32), (1_000, 32), (1_100, 64), (5_000, 288), (1_000_000, 2048)] {
+        for (rate, beside, alone) in
+            [(10, 32, 32), (1_000, 32, 224), (1_100, 64, 256), (5_000, 288, 1_248), (1_000_000, 2_048, 2_048)]
+        {
             let pacer = pacer(rate, 20 * MS);
             let chunk = pacer.next_chunk(now, 1, &[parked(9_999, now)]).expect("a step has run");
-            assert_eq!(chunk.tokens, expected, "{rate} tok/s");
-            let alone = pacer.next_chunk(now, 0, &[parked(9_999, now)]).expect("nothing decodes");
-            assert_eq!(alone.tokens, 2048);
+            assert_eq!(chunk.tokens, beside, "{rate} tok/s");
+            let chunk = pacer.next_chunk(now, 0, &[parked(9_999, now)]).expect("nothing decodes");
+            assert_eq!(chunk.tokens, alone, "{rate} tok/s");
         }
+    }
+
+    #[test]
+    fn the_first_chunk_is_small_enough_for_any_device() {
+        let now = Instant::now();
+        let pacer = Pacer::new(60 * MS);
+        let tokens = |rows| pacer.next_chunk(now, rows, &[parked(9_999, now)]).map(|chunk| chunk.tokens);
+        assert_eq!((tokens(0), tokens(1)), (Some(256), None), "beside others, a step comes first");
+    }
+
+    #[test]
+    fn the_last_tokens_of_a_prompt_do_not_shrink_the_next_chunks() {
+        let now = Instant::now();
+        let mut pacer = pacer(5_000, 20 * MS);
+        pacer.record_chunk(3, 0, 30 * MS);
+        let chunk = pacer.next_chunk(now, 0, &[parked(9_999, now)]).expect("nothing decodes");
+        assert_eq!(chunk.tokens, 1_248);
+    }
+
+    #[test]
+    fn a_chunk_that_nobody_waited_for_is_not_owed_for() {
+        let now = Instant::now();
+        let mut pacer = pacer(5_000, 20 * MS);
+        pacer.record_chunk(1_248, 0, 250 * MS);
+        pacer.record_step(20 * MS);
+        assert!(pacer.next_chunk(now, 1, &[parked(9_999, now)]).is_some(), "one step is enough");
     }
 
     #[test]
@@ -154,7 +195,7 @@ mod tests {
             let now = Instant::now();
             let mut pacer = Pacer::new(60 * MS);
             pacer.record_step(step_ms * MS);
-            pacer.record_chunk(64, chunk_ms * MS);
+            pacer.record_chunk(64, 2, chunk_ms * MS);
             let mut steps = 0;
             while pacer.next_chunk(now, 2, &[parked(100, now)]).is_none() {
                 pacer.record_step(step_ms * MS);
@@ -181,7 +222,7 @@ mod tests {
         let now = Instant::now() + Duration::from_secs(1);
         let mut pacer = Pacer::new(60 * MS);
         pacer.record_step(10 * MS);
-        pacer.record_chunk(32, 4_000 * MS);
+        pacer.record_chunk(32, 1, 4_000 * MS);
         let rows = [parked(900, now - MAX_PARKED)];
         assert_eq!(pacer.next_chunk(now, 1, &rows), None, "decode must not starve either");
         pacer.record_step(10 * MS);
@@ -210,7 +251,7 @@ mod tests {
                         long.remaining_tokens -= chunk.tokens;
                     }
                     now += took;
-                    pacer.record_chunk(chunk.tokens, took);
+                    pacer.record_chunk(chunk.tokens, 3, took);
                     if chunk.parked == 0 {
                         long.since = now;
                     }

@@ -2,6 +2,7 @@
 
 use crate::support::{Bench, expected_text, params};
 use engine::{
+    clock::Clock,
     params::SamplingParams,
     testing::{Answer, Call, LoggedCall, Script},
 };
@@ -75,7 +76,11 @@ fn a_prompt_alone_is_read_in_the_largest_chunks() {
             _ => None,
         })
         .collect();
-    assert_eq!(chunks, [2048, 2048, 903], "all but the last prompt token");
+    assert_eq!(
+        chunks,
+        [256, 2048, 2048, 647],
+        "all but the last prompt token, the first chunk to learn the rate"
+    );
 }
 
 #[test]
@@ -85,8 +90,9 @@ fn every_one_of_several_long_prompts_makes_progress() {
     let talking = bench.submit("talk", long());
     bench.steps(10);
     let log = bench.engine.backend().log();
-    let reading: Vec<_> =
-        [9_000, 6_000, 12_000].map(|tokens| bench.submit(&"x".repeat(tokens), params())).into();
+    let reading: Vec<_> = [("x", 9_000), ("y", 6_000), ("z", 12_000)]
+        .map(|(letter, tokens)| bench.submit(&letter.repeat(tokens), params()))
+        .into();
     let mut last_chunk: Vec<_> = reading.iter().map(|answer| (answer.id, None, Duration::ZERO)).collect();
     bench.steps(600);
     for logged in log.lock().unwrap().iter() {
@@ -136,4 +142,48 @@ fn slots_go_in_order_of_arrival() {
         })
         .collect();
     assert_eq!(joined, answers.iter().map(|answer| answer.id).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_newcomer_with_6000_tokens_beside_three_rows_starts_in_time_and_delays_nobody_much() {
+    for (prefill_us, step) in [(500, 20 * MS), (100, 5 * MS), (1_500, 120 * MS)] {
+        let mut bench = Bench::new(script(prefill_us, step));
+        let talking: Vec<_> = (0..3).map(|i| bench.submit(&format!("{i}"), long())).collect();
+        bench.steps(20);
+        let log = bench.engine.backend().log();
+        let mut newcomer = bench.submit(&"x".repeat(6_000), params());
+        log.lock().unwrap().clear();
+        while newcomer.read().text.is_empty() {
+            bench.steps(1);
+        }
+        let tokens = forwards(&log.lock().unwrap());
+        let longest = tokens.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap();
+        assert!(longest <= step + 60 * MS, "{longest:?} between two tokens of a talking row");
+        let budget_tokens = (60_000 / prefill_us / 32 * 32).max(32) as u32;
+        let chunk = budget_tokens * Duration::from_micros(prefill_us);
+        let steps_each = (chunk.as_secs_f64() / (0.5 * step.as_secs_f64())).ceil().max(1.0) as u32;
+        // The first chunk is smaller, the rate being unknown, and the first token takes a step.
+        let chunks = 5_999_u32.div_ceil(budget_tokens) + 1;
+        let bound = chunks * (chunk + steps_each * step) + 2 * step;
+        bench.run_until_done(&mut newcomer);
+        let ttft = newcomer.finished().1.ttft.unwrap();
+        assert!(ttft <= bound, "{ttft:?} of {bound:?}");
+        drop(talking);
+    }
+}
+
+#[test]
+fn stop_takes_effect_within_a_quarter_of_a_second_on_a_slow_device() {
+    let mut bench = Bench::new(script(4_000, 50 * MS));
+    let mut reading = bench.submit(&"x".repeat(20_000), params());
+    bench.steps(1);
+    for _ in 0..5 {
+        let before = bench.clock.now();
+        bench.steps(1);
+        let chunk = bench.clock.now() - before;
+        assert!(chunk <= 250 * MS && chunk >= 100 * MS, "{chunk:?}");
+    }
+    bench.engine.cancel(reading.id);
+    bench.steps(1);
+    reading.finished();
 }

@@ -62,6 +62,13 @@ impl Bench {
         }
     }
 
+    /// Steps until `answer` has ended.
+    pub fn run_until_done(&mut self, answer: &mut Answer) {
+        while answer.endings() == 0 {
+            self.engine.step().unwrap();
+        }
+    }
+
     /// Steps until nothing is left to do.
     pub fn run(&mut self) {
         while !self.engine.is_idle() {
