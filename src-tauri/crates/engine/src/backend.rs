@@ -23,6 +23,8 @@ pub struct BackendFacts {
     pub model_bytes: u64,
     /// KV cache of one token in one row, in bytes.
     pub kv_cache_bytes_per_token: u64,
+    /// Layers that the KV cache is divided into, equal in size.
+    pub layers: u32,
     /// Most rows a batch can hold.
     pub max_rows: usize,
     /// `model_type` of the config.
@@ -35,6 +37,15 @@ pub struct BackendFacts {
     pub device: String,
     /// Device memory that the process may use, in bytes.
     pub memory_limit_bytes: u64,
+}
+
+/// Columns that a batch's KV cache is grown to when a row needs `tokens`: steps of 256, half as much again above 2048.
+/// Backends allocate by this rule and the engine plans by it.
+pub fn kv_capacity_tokens(tokens: usize) -> usize {
+    const STEP_TOKENS: usize = 256;
+    const GEOMETRIC_ABOVE_TOKENS: usize = 2048;
+    let wanted = if tokens > GEOMETRIC_ABOVE_TOKENS { tokens + tokens / 2 } else { tokens };
+    wanted.next_multiple_of(STEP_TOKENS)
 }
 
 /// One row's input to a decode step.
@@ -366,4 +377,15 @@ pub trait Backend {
 
     /// Device memory in use.
     fn memory(&self) -> MemoryUse;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capacity_grows_by_256_and_by_half_above_2048() {
+        assert_eq!([1, 256, 257, 2048].map(kv_capacity_tokens), [256, 256, 512, 2048]);
+        assert_eq!(kv_capacity_tokens(2049), 3328, "2049 + 1024, rounded up to 256");
+    }
 }

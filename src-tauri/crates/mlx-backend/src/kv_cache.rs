@@ -6,6 +6,7 @@
 
 use crate::error::{MlxError, Result};
 use crate::mx::{self, Array, Dtype, Purpose, ops};
+use engine::backend::kv_capacity_tokens;
 
 /// Keys and values of one layer.
 pub struct LayerKv {
@@ -91,13 +92,8 @@ pub struct KvCache {
     capacity: i32,
 }
 
-const GROW_TOKENS: i32 = 256;
-const GEOMETRIC_ABOVE_TOKENS: i32 = 2048;
-
-/// Columns to allocate for `needed`: steps of 256, half as much again above 2048.
 fn grown_capacity(needed: i32) -> i32 {
-    let wanted = if needed > GEOMETRIC_ABOVE_TOKENS { needed + needed / 2 } else { needed };
-    (wanted + GROW_TOKENS - 1) / GROW_TOKENS * GROW_TOKENS
+    kv_capacity_tokens(needed as usize) as i32
 }
 
 fn pad_columns(a: &Array, capacity: i32) -> Result<Array> {
@@ -211,16 +207,5 @@ impl KvCache {
         kv.keys = ops::put_along_axis(&kv.keys, columns, keys, 2)?;
         kv.values = ops::put_along_axis(&kv.values, columns, values, 2)?;
         kv.map(|a| ops::slice_axis(a, 2, 0, visible))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::grown_capacity;
-
-    #[test]
-    fn capacity_grows_by_256_and_by_half_above_2048() {
-        assert_eq!([1, 256, 257, 2048].map(grown_capacity), [256, 256, 512, 2048]);
-        assert_eq!(grown_capacity(2049), 3328, "2049 + 1024, rounded up to 256");
     }
 }

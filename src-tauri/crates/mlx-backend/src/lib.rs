@@ -99,6 +99,7 @@ impl MlxBackend {
             context_tokens: config.context_tokens,
             model_bytes: model.arrays().iter().map(|array| array.nbytes() as u64).sum(),
             kv_cache_bytes_per_token: kv_shape.bytes_per_token(),
+            layers: config.layers as u32,
             max_rows: options.max_rows,
             architecture: config.architecture.clone(),
             quantisation: match config.quantisation {

@@ -119,6 +119,7 @@ impl FakeBackend {
             context_tokens: script.context_tokens,
             model_bytes: 0,
             kv_cache_bytes_per_token: 4,
+            layers: 1,
             max_rows: script.max_rows,
             architecture: "scripted".into(),
             quantisation: "none".into(),
