@@ -154,7 +154,8 @@ impl Answering {
         if self.ticket.stop_cause().is_some() {
             return Ok(None);
         }
-        let new = NewRequest { prompt, params: self.params.clone(), arrived_at: self.arrived_at };
+        let new =
+            NewRequest { prompt, params: self.params.clone(), owner: None, arrived_at: self.arrived_at };
         let (id, receiver) = running.handle.submit(new)?;
         self.ticket.submitted(running.handle.clone(), id);
         Ok(Some((running, receiver)))

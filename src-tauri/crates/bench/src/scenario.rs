@@ -210,6 +210,7 @@ impl Bench {
         let request = NewRequest {
             prompt: prompt(&self.tokenizer, row)?,
             params: params.validate()?,
+            owner: None,
             arrived_at: Instant::now(),
         };
         Ok(self.engine.submit(request)?.1)

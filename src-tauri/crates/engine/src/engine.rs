@@ -1,7 +1,9 @@
 //! One unit of work at a time: a prefill chunk or a decode step, with the rows that come and go around it.
 
+mod admission;
 mod decode;
 mod faults;
+mod prefixes;
 mod snapshot;
 
 use std::sync::Arc;
@@ -15,8 +17,10 @@ use crate::{
     clock::Clock,
     event::{EventReceiver, FinishReason},
     gate::{ForcedReference, GateMode},
+    memory::Ledger,
     metrics::steps::StepMetrics,
     overlap::{OverlapMode, OverlapPolicy},
+    prefix_cache::PrefixCache,
     request::{Intake, NewRequest, Submission, check},
     row::{Ending, Row},
     scheduler::{Scheduler, Work},
@@ -34,6 +38,9 @@ pub struct Engine<B> {
     clock: Arc<dyn Clock>,
     intake: Intake,
     scheduler: Scheduler,
+    ledger: Ledger,
+    prefixes: PrefixCache,
+    max_snapshot_bytes: u64,
     batch: Batch,
     steps: StepMetrics,
     faults: FaultLog,
@@ -59,8 +66,14 @@ impl<B: Backend> Engine<B> {
         clock: Arc<dyn Clock>,
         intake: Intake,
     ) -> Self {
+        let mut facts = backend.facts().clone();
+        facts.memory_limit_bytes = facts.memory_limit_bytes.min(config.max_memory_bytes.unwrap_or(u64::MAX));
+        let max_snapshot_bytes = config.max_snapshot_bytes.unwrap_or(facts.memory_limit_bytes / 4);
         Self {
-            facts: backend.facts().clone(),
+            ledger: Ledger::new(&facts),
+            prefixes: PrefixCache::new(facts.kv_cache_bytes_per_token),
+            max_snapshot_bytes,
+            facts,
             tokenizer: config.tokenizer,
             gate_mode: config.gate_mode,
             clock,
@@ -83,8 +96,8 @@ impl<B: Backend> Engine<B> {
     ///
     /// # Errors
     /// [`EngineError::EmptyPrompt`], [`EngineError::PromptTooLong`], [`EngineError::UnknownToken`],
-    /// [`EngineError::QueueFull`]; of a grammar [`EngineError::Grammar`], [`EngineError::GrammarDeadEnd`] or
-    /// [`EngineError::GrammarFailed`].
+    /// [`EngineError::TooLarge`], [`EngineError::QueueFull`]; of a grammar [`EngineError::Grammar`],
+    /// [`EngineError::GrammarDeadEnd`] or [`EngineError::GrammarFailed`].
     pub fn submit(&mut self, request: NewRequest) -> Result<(RequestId, EventReceiver), EngineError> {
         let (submission, receiver) = check(request, &self.facts, &self.intake)?;
         let id = submission.id;
@@ -145,7 +158,7 @@ impl<B: Backend> Engine<B> {
     fn run_step(&mut self) -> Result<(), EngineError> {
         self.drop_cancelled()?;
         let now = self.clock.now();
-        self.has_news |= self.scheduler.admit(self.batch.len(), self.allowed_rows, now);
+        self.admit();
         // Only at a boundary: nobody joins while a forward pass of the others is under way.
         if self.ahead.is_none() {
             self.join_ready();
@@ -176,6 +189,7 @@ impl<B: Backend> Engine<B> {
         if gone.is_empty() {
             return Ok(());
         }
+        self.keep_answers(&gone, &keep);
         for (row, ending) in gone {
             self.end(row, ending);
         }

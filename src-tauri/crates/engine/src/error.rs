@@ -40,12 +40,17 @@ pub enum EngineError {
         reason: String,
     },
     /// The request needs more memory than it can ever get.
-    #[error("the request needs {needed_bytes} bytes; {limit_bytes} can be had")]
+    #[error(
+        "the request needs {needed_bytes} bytes and can have {limit_bytes}; an answer of {fitting_answer_tokens} \
+         tokens would fit"
+    )]
     TooLarge {
-        /// What it needs.
+        /// What it needs, with the weights.
         needed_bytes: u64,
-        /// The most it could get alone.
+        /// The most there is.
         limit_bytes: u64,
+        /// Longest answer to the same prompt that would fit; 0 if none would.
+        fitting_answer_tokens: u32,
     },
     /// As many requests wait as may wait.
     #[error("{max_queued} requests are waiting already")]

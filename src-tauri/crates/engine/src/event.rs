@@ -46,6 +46,8 @@ pub struct RequestSummary {
     pub itl_p95: Option<Duration>,
     /// Tokens of the prompt.
     pub prompt_tokens: u32,
+    /// Of those, taken over from an earlier or a parallel request instead of read.
+    pub cached_tokens: u32,
     /// Tokens of the answer, without thinking; a token that ends the turn is not part of it.
     pub answer_tokens: u32,
     /// Tokens of thinking, the tags around it included.

@@ -6,12 +6,13 @@
 //! pass of the engine loop: one prefill chunk, or one *decode step*, which gives each row of the batch one token.
 //!
 //! The life of a token. [`thread::EngineHandle::submit`] checks a request and sends it to the thread that owns the
-//! backend. It waits in the queue until a slot is free; its prompt, all but the last token, is read in chunks into a
-//! private KV cache, between the decode steps of the others; then it joins the batch. From there each
+//! backend. It waits in the queue until a slot and memory are free; its prompt, all but the last token and what an
+//! earlier or parallel one has in common with it, is read in chunks into a private KV cache, between the decode steps
+//! of the others; then it joins the batch. From there each
 //! [`engine::Engine::step`] runs the forward pass for every row, asks the [`gate`] which rows share the fused
 //! sampling graph, samples, and gives every row its token: end of turn, detokeniser, stop strings, limits. What
 //! became certain goes to the request's mailbox ([`event`]). Rows that ended leave at once, and the backend's KV
-//! cache follows by the same list.
+//! cache follows by the same list; snapshots of it stay for the next turn.
 //!
 //! A row fails alone. Only a fault of the backend ends the batch, and only repeated faults or a panic the engine.
 #![deny(missing_docs)]
@@ -24,9 +25,11 @@ pub mod error;
 pub mod event;
 pub mod gate;
 mod grammar;
+mod memory;
 pub mod metrics;
 pub mod overlap;
 pub mod params;
+mod prefix_cache;
 pub mod request;
 mod row;
 pub mod sampling;
@@ -45,9 +48,10 @@ pub use event::{
     EngineEvent, EventReceiver, FinishReason, RequestSummary, RowPath, TextPart, TokenLogprobEntry,
 };
 pub use gate::{ForcedReference, GateMode, Reason, SamplerKind, SamplingPath};
+pub use memory::LedgerUse;
 pub use metrics::steps::{StepBar, StepStats};
 pub use overlap::{OverlapMode, OverlapOff};
-pub use request::{NewRequest, RequestId};
+pub use request::{NewRequest, OwnerId, RequestId};
 pub use status::{EnginePhase, EngineSnapshot, RowPhase, RowSnapshot};
 pub use text::TokenId;
 pub use thread::{EngineConfig, EngineHandle, EngineThread, Pulse};

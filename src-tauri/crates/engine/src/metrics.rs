@@ -131,6 +131,7 @@ impl RowMetrics {
             itl_p50: self.itl(0.5),
             itl_p95: self.itl(0.95),
             prompt_tokens,
+            cached_tokens: 0,
             answer_tokens: self.tokens,
             thinking_tokens: 0,
             fused_steps: self.fused_steps,

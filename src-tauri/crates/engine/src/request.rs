@@ -16,6 +16,7 @@ use crate::{
     backend::BackendFacts,
     event::{EventReceiver, EventSender, RequestSummary, mailbox},
     grammar::Grammars,
+    memory::{Ledger, Need},
     params::ValidParams,
     steering::Steering,
     thinking::Thinking,
@@ -31,6 +32,10 @@ impl std::fmt::Display for RequestId {
     }
 }
 
+/// Names a conversation across its requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct OwnerId(pub u64);
+
 // One counter for all engines of the process, so that ids stay unique when the engine is restarted.
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
@@ -41,6 +46,8 @@ pub struct NewRequest {
     pub prompt: Vec<TokenId>,
     /// How to sample, and when to stop.
     pub params: ValidParams,
+    /// Conversation whose KV snapshots the request may leave behind, for its next turn; `None` leaves nothing.
+    pub owner: Option<OwnerId>,
     /// When the command arrived, before tokenisation: TTFT counts from here.
     pub arrived_at: Instant,
 }
@@ -60,7 +67,7 @@ pub(crate) struct Submission {
 ///
 /// # Errors
 /// [`EngineError::EmptyPrompt`], [`EngineError::PromptTooLong`], [`EngineError::UnknownToken`],
-/// [`EngineError::QueueFull`], or what [`Grammars::compile`] says of the grammar.
+/// [`EngineError::TooLarge`], [`EngineError::QueueFull`], or what [`Grammars::compile`] says of the grammar.
 pub(crate) fn check(
     request: NewRequest,
     facts: &BackendFacts,
@@ -77,6 +84,7 @@ pub(crate) fn check(
     if let Some(&token) = request.prompt.iter().find(|token| **token >= vocab_width) {
         return Err(EngineError::UnknownToken { token, vocab_width });
     }
+    Ledger::new(facts).check(Need::new(prompt_tokens, request.params.max_tokens, context_tokens))?;
     let tokenizer = intake.grammars.tokenizer();
     let vocab_tokens = tokenizer.vocab_tokens() as u32;
     if let Some(&(token, _)) = request.params.logit_bias.iter().find(|(token, _)| *token >= vocab_tokens) {

@@ -14,9 +14,10 @@ use crate::{
     event::{EngineEvent, EventSender, FinishReason, RequestSummary, RowPath, TextPart, TokenLogprobEntry},
     gate::{RowFacts, RowPlan},
     grammar::Progress,
+    memory::Need,
     metrics::RowMetrics,
     params::ValidParams,
-    request::{QueueTicket, Submission},
+    request::{OwnerId, QueueTicket, Submission},
     seen::SeenTokens,
     steering::{Next, Steering},
 };
@@ -36,6 +37,10 @@ pub(crate) struct Row {
     out: Vec<TokenId>,
     /// Columns written to the row's KV cache, private or in the batch.
     kv_cache_tokens: u32,
+    /// Prompt tokens that were taken over instead of read.
+    cached_tokens: u32,
+    /// Who may keep the row's KV cache.
+    owner: Option<OwnerId>,
     params: ValidParams,
     seed: u64,
     shortlist_width: u32,
@@ -69,6 +74,8 @@ impl Row {
             id,
             out: Vec::new(),
             kv_cache_tokens: 0,
+            cached_tokens: 0,
+            owner: request.owner,
             seed,
             shortlist_width: 0,
             context_tokens,
@@ -100,6 +107,29 @@ impl Row {
 
     pub(crate) fn context_tokens(&self) -> u32 {
         self.context_tokens
+    }
+
+    pub(crate) fn cached_tokens(&self) -> u32 {
+        self.cached_tokens
+    }
+
+    pub(crate) fn owner(&self) -> Option<OwnerId> {
+        self.owner
+    }
+
+    /// Lets the row leave nothing behind.
+    pub(crate) fn disown(&mut self) {
+        self.owner = None;
+    }
+
+    /// Memory that the row can come to need, in tokens.
+    pub(crate) fn need(&self) -> Need {
+        Need::new(self.prompt.len(), self.params.max_tokens, self.context_tokens)
+    }
+
+    /// Tokens in the row's KV cache, in order.
+    pub(crate) fn written_tokens(&self) -> Vec<TokenId> {
+        self.prompt.iter().chain(&self.out).copied().take(self.kv_cache_tokens as usize).collect()
     }
 
     /// Index in prompt plus output of the token to be sampled next.
@@ -151,9 +181,15 @@ impl Row {
         self.tell_prefill();
     }
 
+    /// Notes that the private KV cache was opened with `tokens` of the prompt that somebody else had read.
+    pub(crate) fn record_restored(&mut self, tokens: usize, now: Instant) {
+        self.cached_tokens = tokens as u32;
+        self.record_prefill(tokens, now);
+    }
+
     /// Notes that the private KV cache is gone and the prompt has to be read again.
     pub(crate) fn restart_prefill(&mut self) {
-        self.kv_cache_tokens = 0;
+        (self.kv_cache_tokens, self.cached_tokens) = (0, 0);
         self.tell_prefill();
     }
 
@@ -329,6 +365,7 @@ impl Row {
     fn summary(&self) -> RequestSummary {
         RequestSummary {
             answer_tokens: self.answer_tokens(),
+            cached_tokens: self.cached_tokens,
             thinking_tokens: self.steering.thinking_tokens(),
             ..self.metrics.summary(self.prompt.len() as u32, self.seed)
         }

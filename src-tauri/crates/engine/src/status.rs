@@ -7,6 +7,7 @@ use crate::{
     backend::{BackendFacts, MemoryUse},
     event::RowPath,
     gate::GateMode,
+    memory::LedgerUse,
     metrics::steps::StepStats,
     overlap::OverlapMode,
 };
@@ -48,6 +49,8 @@ pub struct RowSnapshot {
     pub prefill_done_tokens: u32,
     /// Prompt tokens in all.
     pub prompt_tokens: u32,
+    /// Of those, taken over from an earlier or a parallel request instead of read.
+    pub cached_tokens: u32,
     /// Tokens generated so far.
     pub answer_tokens: u32,
     /// Tokens in the row's KV cache.
@@ -88,4 +91,6 @@ pub struct EngineSnapshot {
     pub steps: StepStats,
     /// Device memory; `None` until a model is loaded.
     pub memory: Option<MemoryUse>,
+    /// Device memory as planned; `None` until a model is loaded.
+    pub ledger: Option<LedgerUse>,
 }

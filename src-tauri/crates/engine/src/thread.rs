@@ -23,7 +23,7 @@ use crate::{
     gate::GateMode,
     metrics::steps::StepStats,
     overlap::OverlapMode,
-    request::{Intake, NewRequest, Submission, check},
+    request::{Intake, NewRequest, OwnerId, Submission, check},
     status::{EnginePhase, EngineSnapshot},
 };
 
@@ -46,6 +46,11 @@ pub struct EngineConfig {
     pub max_queued: usize,
     /// Time that one prefill chunk may take while rows decode.
     pub prefill_budget: Duration,
+    /// Most device memory to plan with, in bytes; `None` leaves it to the backend's own limit, which holds anyway.
+    pub max_memory_bytes: Option<u64>,
+    /// Most bytes of KV snapshots kept; `None` allows a quarter of the limit. With 0, prompts that begin alike are read
+    /// each on its own.
+    pub max_snapshot_bytes: Option<u64>,
 }
 
 impl EngineConfig {
@@ -57,6 +62,8 @@ impl EngineConfig {
             overlap: OverlapMode::default(),
             max_queued: 64,
             prefill_budget: Duration::from_millis(60),
+            max_memory_bytes: None,
+            max_snapshot_bytes: None,
         }
     }
 }
@@ -64,6 +71,7 @@ impl EngineConfig {
 enum Command {
     Submit(Box<Submission>),
     Cancel(RequestId),
+    Forget(OwnerId),
     SetGateMode(GateMode),
     SetOverlap(OverlapMode),
     ShutDown,
@@ -104,6 +112,7 @@ impl EngineThread {
             rows: Vec::new(),
             steps: StepStats::default(),
             memory: None,
+            ledger: None,
         };
         let (publish, status) = watch::channel(Arc::new(first));
         let intake = Intake::new(config.max_queued, config.tokenizer.clone());
@@ -141,8 +150,8 @@ impl EngineHandle {
     /// # Errors
     /// [`EngineError::NotReady`] while the model loads; [`EngineError::Stopped`] or the error that stopped the engine
     /// afterwards; [`EngineError::EmptyPrompt`], [`EngineError::PromptTooLong`], [`EngineError::UnknownToken`],
-    /// [`EngineError::QueueFull`]; of a grammar [`EngineError::Grammar`], [`EngineError::GrammarDeadEnd`] or
-    /// [`EngineError::GrammarFailed`].
+    /// [`EngineError::TooLarge`], [`EngineError::QueueFull`]; of a grammar [`EngineError::Grammar`],
+    /// [`EngineError::GrammarDeadEnd`] or [`EngineError::GrammarFailed`].
     pub fn submit(&self, request: NewRequest) -> Result<(RequestId, EventReceiver), EngineError> {
         let (submission, receiver) = check(request, &self.ready_facts()?, &self.intake)?;
         let id = submission.id;
@@ -156,6 +165,11 @@ impl EngineHandle {
     /// Ends a request at the next boundary. Does nothing if it has ended.
     pub fn cancel(&self, id: RequestId) {
         self.send(Command::Cancel(id));
+    }
+
+    /// Frees the KV snapshots that only `owner`'s requests have left behind. Those still running leave none.
+    pub fn forget(&self, owner: OwnerId) {
+        self.send(Command::Forget(owner));
     }
 
     /// Sets the mode of the gate from the next step on.
@@ -294,6 +308,7 @@ fn obey<B: Backend>(engine: &mut Engine<B>, command: Command) -> std::ops::Contr
     match command {
         Command::Submit(submission) => engine.enqueue(*submission),
         Command::Cancel(id) => engine.cancel(id),
+        Command::Forget(owner) => engine.forget(owner),
         Command::SetGateMode(mode) => engine.set_gate_mode(mode),
         Command::SetOverlap(overlap) => engine.set_overlap(overlap),
         Command::ShutDown => return std::ops::ControlFlow::Break(()),

@@ -66,6 +66,8 @@ impl<B: Backend> Engine<B> {
         self.last_step = None;
         self.steps.record_idle();
         self.scheduler.restart_reading();
+        // The backend drops its snapshots when it is reset.
+        self.prefixes.clear();
         if self.faults.record(self.clock.now()) {
             let latest = Box::new(fault);
             return Err(EngineError::RepeatedFaults { faults: MAX_FAULTS, within: FAULT_WINDOW, latest });

@@ -16,7 +16,7 @@ impl<B: Backend> Engine<B> {
         let queued = self.scheduler.queued().enumerate();
         let mut rows: Vec<_> =
             queued.map(|(ahead, row)| snapshot_row(row, RowPhase::Queued, ahead, now)).collect();
-        let prefilling = self.scheduler.prefilling().iter();
+        let prefilling = self.scheduler.prefilling();
         rows.extend(prefilling.map(|row| snapshot_row(row, RowPhase::Prefilling, 0, now)));
         rows.extend(self.batch.rows().iter().map(|row| snapshot_row(row, RowPhase::Decoding, 0, now)));
         rows.sort_unstable_by_key(|row| row.id);
@@ -29,6 +29,7 @@ impl<B: Backend> Engine<B> {
             rows,
             steps: self.steps.stats(now),
             memory: Some(self.backend.memory()),
+            ledger: Some(self.ledger_use()),
         }
     }
 }
@@ -41,6 +42,7 @@ fn snapshot_row(row: &Row, phase: RowPhase, ahead: usize, now: Instant) -> RowSn
         ahead: ahead as u32,
         prefill_done_tokens: row.kv_cache_tokens().min(prompt_tokens),
         prompt_tokens,
+        cached_tokens: row.cached_tokens(),
         answer_tokens: row.answer_tokens(),
         kv_cache_tokens: row.kv_cache_tokens(),
         context_tokens: row.context_tokens(),

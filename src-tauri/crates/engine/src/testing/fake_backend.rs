@@ -38,6 +38,8 @@ pub enum Call {
     Snapshot(SnapshotId, usize),
     /// This many columns of a snapshot opened a request's private KV cache.
     Restore(RequestId, SnapshotId, usize),
+    /// Freed memory was given back.
+    TrimMemory,
     /// A snapshot was freed.
     DropSnapshot(SnapshotId),
     /// Everything was dropped.
@@ -95,6 +97,7 @@ pub struct FakeBackend {
     /// When those of the forward pass ahead are.
     ahead_at: Instant,
     snapshots: HashMap<SnapshotId, Vec<TokenId>>,
+    untrimmed_bytes: u64,
     next_snapshot: u64,
     steps: u64,
     keeps: u64,
@@ -128,6 +131,7 @@ impl FakeBackend {
             memory_limit_bytes: script.memory_limit_bytes,
         };
         let now = pace.now();
+        let untrimmed_bytes = script.untrimmed_bytes;
         Self {
             script,
             facts,
@@ -140,6 +144,7 @@ impl FakeBackend {
             submitted: None,
             is_ahead: false,
             snapshots: HashMap::new(),
+            untrimmed_bytes,
             next_snapshot: 0,
             steps: 0,
             keeps: 0,
@@ -395,7 +400,10 @@ impl Backend for FakeBackend {
         self.note(Call::DropSnapshot(snapshot));
     }
 
-    fn trim_memory(&mut self) {}
+    fn trim_memory(&mut self) {
+        self.untrimmed_bytes = 0;
+        self.note(Call::TrimMemory);
+    }
 
     fn reset(&mut self) -> Result<(), BackendError> {
         self.fail_if(FaultAt::Reset)?;
@@ -418,8 +426,10 @@ impl Backend for FakeBackend {
     }
 
     fn memory(&self) -> MemoryUse {
-        let tokens: usize = self.batch.iter().map(|(_, row)| row.tokens.len()).sum();
-        let kv_cache_bytes = tokens as u64 * self.facts.kv_cache_bytes_per_token;
-        MemoryUse { kv_cache_bytes, active_bytes: kv_cache_bytes, peak_bytes: kv_cache_bytes }
+        let bytes_of = |tokens: usize| tokens as u64 * self.facts.kv_cache_bytes_per_token;
+        let batch: usize = self.batch.iter().map(|(_, row)| row.tokens.len()).sum();
+        let apart: usize = self.private.values().chain(self.snapshots.values()).map(Vec::len).sum();
+        let active_bytes = bytes_of(batch + apart) + self.untrimmed_bytes;
+        MemoryUse { kv_cache_bytes: bytes_of(batch), active_bytes, peak_bytes: active_bytes }
     }
 }

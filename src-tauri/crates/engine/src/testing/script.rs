@@ -132,6 +132,8 @@ pub struct Script {
     pub unreadable: Option<TokenId>,
     /// Device memory that the engine may plan with, in bytes.
     pub memory_limit_bytes: u64,
+    /// Memory in use that nobody needs, until it is trimmed for the first time.
+    pub untrimmed_bytes: u64,
     /// Shortlist width that top-p rows need; a narrower one costs a width miss.
     pub needed_width: u32,
 }
@@ -149,6 +151,7 @@ impl Default for Script {
             bad_logits: None,
             unreadable: None,
             memory_limit_bytes: 1 << 40,
+            untrimmed_bytes: 0,
             needed_width: 0,
         }
     }

@@ -3,14 +3,14 @@
 use std::{sync::Arc, sync::OnceLock};
 
 use engine::{
-    EngineConfig, EngineError, EngineEvent, EnginePhase, EventReceiver, FinishReason, NewRequest, RequestId,
-    RequestSummary, RowPath, StepStats,
+    EngineConfig, EngineError, EngineEvent, EnginePhase, EventReceiver, FinishReason, NewRequest, OwnerId,
+    RequestId, RequestSummary, RowPath, StepStats,
     backend::RowSampling,
     clock::Clock,
     engine::Engine,
     params::{SamplingParams, ValidParams},
     sampling::reference,
-    testing::{END_OF_TURN, FakeBackend, FakeClock, FakeRow, Script, VOCAB_TOKENS, byte_tokenizer},
+    testing::{Call, END_OF_TURN, FakeBackend, FakeClock, FakeRow, Script, VOCAB_TOKENS, byte_tokenizer},
 };
 use text::{TokenId, Tokenizer};
 
@@ -40,16 +40,45 @@ pub struct Bench {
 
 impl Bench {
     pub fn new(script: impl Into<Script>) -> Self {
+        Self::with_config(script, EngineConfig::new(tokenizer()))
+    }
+
+    pub fn with_config(script: impl Into<Script>, config: EngineConfig) -> Self {
         let clock = FakeClock::default();
         let backend = FakeBackend::on_clock(script, clock.clone());
-        let engine = Engine::new(EngineConfig::new(tokenizer()), backend, Arc::new(clock.clone()));
+        let engine = Engine::new(config, backend, Arc::new(clock.clone()));
         Self { engine, clock }
     }
 
     pub fn submit(&mut self, prompt: &str, params: SamplingParams) -> Answer {
+        self.try_submit(prompt, params, None).unwrap()
+    }
+
+    /// Submits a turn of the conversation `owner`.
+    pub fn submit_turn(&mut self, owner: u64, prompt: &str, params: SamplingParams) -> Answer {
+        self.try_submit(prompt, params, Some(OwnerId(owner))).unwrap()
+    }
+
+    pub fn try_submit(
+        &mut self,
+        prompt: &str,
+        params: SamplingParams,
+        owner: Option<OwnerId>,
+    ) -> Result<Answer, EngineError> {
         let request = request(prompt, params.validate().unwrap(), &self.clock);
-        let (id, receiver) = self.engine.submit(request).unwrap();
-        Answer { id, receiver, text: String::new(), events: Vec::new() }
+        let (id, receiver) = self.engine.submit(NewRequest { owner, ..request })?;
+        Ok(Answer { id, receiver, text: String::new(), events: Vec::new() })
+    }
+
+    /// Calls that the backend got so far.
+    pub fn calls(&self) -> Vec<Call> {
+        self.engine.backend().log().lock().unwrap().iter().map(|logged| logged.call.clone()).collect()
+    }
+
+    /// Prompt tokens read, by all requests together.
+    pub fn tokens_read(&self) -> usize {
+        let tokens = |call: &Call| if let Call::Prefill(_, tokens) = call { *tokens } else { 0 };
+        self.calls().iter().map(tokens).sum()
     }
 
     pub fn stats(&self) -> StepStats {
@@ -78,7 +107,8 @@ impl Bench {
 }
 
 pub fn request(prompt: &str, params: ValidParams, clock: &FakeClock) -> NewRequest {
-    NewRequest { prompt: prompt.bytes().map(u32::from).collect(), params, arrived_at: clock.now() }
+    let prompt = prompt.bytes().map(u32::from).collect();
+    NewRequest { prompt, params, owner: None, arrived_at: clock.now() }
 }
 
 /// What a request must say, computed token by token without an engine, a batch or a KV cache.

@@ -14,7 +14,7 @@ use std::{
 
 fn request(prompt: &str, params: SamplingParams) -> NewRequest {
     let prompt = prompt.bytes().map(u32::from).collect();
-    NewRequest { prompt, params: params.validate().unwrap(), arrived_at: Instant::now() }
+    NewRequest { prompt, params: params.validate().unwrap(), owner: None, arrived_at: Instant::now() }
 }
 
 fn long() -> SamplingParams {
