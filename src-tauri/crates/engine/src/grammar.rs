@@ -7,6 +7,8 @@
 mod compile;
 mod schema;
 mod stall;
+#[cfg(all(test, feature = "testing"))]
+mod tests;
 mod vocabulary;
 
 use std::collections::VecDeque;
@@ -34,8 +36,8 @@ pub(crate) enum Progress {
 pub(crate) struct Grammar {
     parser: TokenParser,
     tokenizer: Tokenizer,
-    /// Words of a mask.
-    mask_words: usize,
+    /// Width of the logits.
+    vocab_width: usize,
     mask: TokenMask,
     /// Tokens that the grammar leaves no choice about, the next one first.
     forced: VecDeque<TokenId>,
@@ -56,7 +58,7 @@ impl Grammar {
         let mut grammar = Self {
             parser,
             tokenizer,
-            mask_words: (vocab_width as usize).div_ceil(32),
+            vocab_width: vocab_width as usize,
             mask: TokenMask::default(),
             forced: VecDeque::new(),
             is_accepting: false,
@@ -114,7 +116,11 @@ impl Grammar {
     /// # Errors
     /// [`EngineError::GrammarDeadEnd`] if that is nothing; [`EngineError::GrammarFailed`] if it cannot be worked out.
     pub(crate) fn prepare(&mut self) -> Result<(), EngineError> {
-        self.forced.extend(self.parser.compute_ff_tokens());
+        let forced = self.parser.compute_ff_tokens();
+        // The mask says what becomes of a grammar that asks for a control token.
+        if !forced.iter().any(|token| self.tokenizer.is_control(*token)) {
+            self.forced.extend(forced);
+        }
         if self.forced.is_empty() {
             let allowed = match self.parser.compute_mask() {
                 Ok(allowed) => allowed,
@@ -133,10 +139,10 @@ impl Grammar {
     }
 
     fn mask_of(&self, allowed: &SimpleVob) -> TokenMask {
-        let mut words = vec![0; self.mask_words];
-        let vocab_tokens = self.tokenizer.vocab_tokens();
+        let mut words = vec![0; self.vocab_width.div_ceil(32)];
+        let known_tokens = self.tokenizer.vocab_tokens().min(self.vocab_width);
         for (at, (word, allowed)) in words.iter_mut().zip(allowed.as_slice()).enumerate() {
-            let known = vocab_tokens.saturating_sub(at * 32);
+            let known = known_tokens.saturating_sub(at * 32);
             *word = if known >= 32 { *allowed } else { allowed & ((1 << known) - 1) };
         }
         let mut mask = TokenMask { words };
