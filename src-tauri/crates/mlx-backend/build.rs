@@ -45,6 +45,7 @@ fn main() {
     base()
         .file("cpp/primitive.cpp")
         .file("cpp/attention_primitive.cpp")
+        .file("cpp/kv_write.cpp")
         .file("cpp/pool.cpp")
         .compile("braid_primitive");
     kernel("baseline", None);

@@ -1,13 +1,23 @@
 //! Positions, masks and attention for ragged rows: what differs between prefill and decode, and between devices.
 
 use crate::error::Result;
-use crate::kv_cache::{KvCache, LayerKv, PrivateKv};
+use crate::kv_cache::{Columns, KvCache, LayerKv, PrivateKv};
 use crate::load::Numerics;
 use crate::mx::ops::Mask;
 use crate::mx::{Array, heads, ops};
 
 /// Columns visible to a decode step are rounded up to this, so that shapes stay the same for many steps.
 const VISIBLE_STEP_TOKENS: i32 = 64;
+
+/// Columns that the longest row has after a decode step that finds `lens[row]` taken.
+fn longest_after(lens: &[i32]) -> i32 {
+    lens.iter().copied().max().unwrap_or(0) + 1
+}
+
+/// Columns that a decode step looks at in every row when it finds `lens[row]` taken.
+pub fn visible_columns(lens: &[i32]) -> i32 {
+    (longest_after(lens) + VISIBLE_STEP_TOKENS - 1) / VISIBLE_STEP_TOKENS * VISIBLE_STEP_TOKENS
+}
 
 /// How queries and keys are rotated in one forward pass.
 enum Rotation {
@@ -74,7 +84,7 @@ impl Rotation {
 /// Where one forward pass reads and writes keys and values.
 enum Target<'a> {
     Prefill(&'a mut PrivateKv),
-    Decode { cache: &'a mut KvCache, columns: Array, visible: i32, sight: Sight },
+    Decode { cache: &'a mut KvCache, columns: Columns, visible: i32, sight: Sight },
 }
 
 /// What tells a decode step which columns each row sees.
@@ -103,18 +113,14 @@ impl<'a> Pass<'a> {
     ///
     /// # Errors
     /// [`crate::MlxError::Op`].
-    pub fn decode(cache: &'a mut KvCache, lens: &[i32], kv_shape: [i32; 2], rope: &Rope) -> Result<Pass<'a>> {
-        let longest = lens.iter().copied().max().unwrap_or(0) + 1;
-        cache.reserve(longest)?;
-        let visible = (longest + VISIBLE_STEP_TOKENS - 1) / VISIBLE_STEP_TOKENS * VISIBLE_STEP_TOKENS;
-        let rows = lens.len() as i32;
-        let positions = Array::from_slice(lens, &[rows, 1, 1, 1]);
-        let [kv_heads, head_dim] = kv_shape;
-        let columns = ops::broadcast_to(&positions, &[rows, kv_heads, 1, head_dim])?;
+    pub fn decode(cache: &'a mut KvCache, lens: &[i32], rope: &Rope) -> Result<Pass<'a>> {
+        cache.reserve(longest_after(lens))?;
+        let visible = visible_columns(lens);
+        let columns = cache.columns(lens)?;
         let sight = match rope.numerics {
-            Numerics::Checkpoint => Sight::Mask(ops::less_equal(&ops::arange(visible)?, &positions)?),
-            Numerics::FullPrecision if heads::supports(head_dim) => {
-                Sight::UpTo(Array::from_slice(lens, &[rows]))
+            Numerics::Checkpoint => Sight::Mask(ops::less_equal(&ops::arange(visible)?, &columns.positions)?),
+            Numerics::FullPrecision if heads::supports(cache.head_dim()) => {
+                Sight::UpTo(Array::from_slice(lens, &[lens.len() as i32]))
             }
             Numerics::FullPrecision => Sight::Mask(additive_mask(lens, visible)),
         };

@@ -9,29 +9,33 @@
 
 pub mod attention;
 pub mod config;
+pub mod device;
 mod error;
 pub mod kv_cache;
 pub mod load;
 pub mod model;
 pub mod mx;
 pub mod sampling;
+mod snapshots;
 
 pub use error::MlxError;
 
-use crate::attention::{Pass, Rope};
+use crate::attention::{Pass, Rope, visible_columns};
 use crate::config::ModelConfig;
+use crate::device::ComputeDevice;
 use crate::error::Result;
-use crate::kv_cache::{KvCache, KvShape, PrivateKv};
+use crate::kv_cache::{ColumnWrites, KvCache, KvShape, PrivateKv};
 use crate::load::{Numerics, Weights};
 use crate::model::decoder::Decoder;
-use crate::mx::{Array, Dtype, Purpose, ops};
+use crate::mx::{Array, Dtype, Purpose, kv_write, ops};
 use crate::sampling::fused::{Sampler, Submitted, take_rows};
+use crate::snapshots::Snapshots;
 use engine::backend::{
     Backend, BackendError, BackendFacts, Counters, FusedRead, MemoryUse, RowSampling, Sampled, SnapshotId,
     StepInput,
 };
 use engine::{RequestId, TokenId};
-use mlx_rs::{Device, DeviceType, memory};
+use mlx_rs::memory;
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -47,25 +51,24 @@ pub struct LoadOptions {
 /// A loaded model and the state of its batch.
 pub struct MlxBackend {
     facts: BackendFacts,
+    numerics: Numerics,
     model: Decoder,
     rope: Rope,
-    kv_shape: KvShape,
     cache: KvCache,
     private: HashMap<RequestId, PrivateKv>,
+    snapshots: Snapshots,
     sampler: Sampler,
     logits: Option<Array>,
     submitted: Option<Submitted>,
     /// Whether `logits` are those of a forward pass ahead.
     is_ahead: bool,
+    /// Columns that the latest forward pass looked at.
+    visible: i32,
+    forwards: u64,
 }
 
-fn device() -> Result<(Numerics, &'static str)> {
-    let kind = Device::try_default().and_then(|device| device.get_type());
-    match kind.map_err(|error| ops::failure("default device", Some(error)))? {
-        DeviceType::Cpu => Ok((Numerics::FullPrecision, "cpu")),
-        DeviceType::Gpu => Ok((Numerics::Checkpoint, "gpu")),
-    }
-}
+/// Forward passes between two clearings of MLX's freed buffers: sizes that no longer occur pile up there.
+const FORWARDS_PER_CLEARING: u64 = 512;
 
 fn dtype_name(dtype: Dtype) -> &'static str {
     match dtype {
@@ -76,13 +79,22 @@ fn dtype_name(dtype: Dtype) -> &'static str {
     }
 }
 
+/// In place on the CPU, where the write exists; GPUs have MLX's own.
+fn column_writes(numerics: Numerics) -> ColumnWrites {
+    match numerics {
+        Numerics::FullPrecision if kv_write::IS_SUPPORTED => ColumnWrites::InPlace,
+        _ => ColumnWrites::Functional,
+    }
+}
+
 impl MlxBackend {
     /// Loads the model folder `dir` on the default device. Call it on the thread that will run the model.
     ///
     /// # Errors
     /// As [`ModelConfig::from_dir`] and [`Weights`]; nothing stays allocated.
     pub fn load(dir: &Path, options: LoadOptions) -> Result<MlxBackend> {
-        let (numerics, device) = device()?;
+        let device = ComputeDevice::open()?;
+        let numerics = device.numerics;
         if numerics == Numerics::FullPrecision {
             ops::disable_compile();
         }
@@ -107,21 +119,24 @@ impl MlxBackend {
                 None => dtype_name(dtype).into(),
             },
             compute_dtype: dtype_name(dtype).into(),
-            device: device.into(),
-            memory_limit_bytes: u64::MAX,
+            device: device.words,
+            memory_limit_bytes: device.memory_limit_bytes,
         };
-        tracing::info!(architecture = %facts.architecture, device, bytes = facts.model_bytes, "model loaded");
+        tracing::info!(architecture = %facts.architecture, device = %facts.device, bytes = facts.model_bytes, "model loaded");
         Ok(MlxBackend {
             facts,
+            numerics,
             model,
             rope: Rope::new(config.rope_base, config.head_dim, numerics),
-            kv_shape,
-            cache: KvCache::new(kv_shape),
+            cache: KvCache::new(kv_shape, column_writes(numerics)),
             private: HashMap::new(),
+            snapshots: Snapshots::default(),
             sampler: Sampler::new(config.vocab as u32, options.tokenizer_tokens)?,
             logits: None,
             submitted: None,
             is_ahead: false,
+            visible: 0,
+            forwards: 0,
         })
     }
 
@@ -180,8 +195,12 @@ impl MlxBackend {
     fn build_forward(&mut self, ids: &Array, lens: &[i32]) -> Result<()> {
         // Logits that were not computed would hold the KV cache as it was, and every write would copy it.
         self.logits = None;
-        let heads = [self.kv_shape.kv_heads, self.kv_shape.head_dim];
-        let mut pass = Pass::decode(&mut self.cache, lens, heads, &self.rope)?;
+        self.visible = visible_columns(lens);
+        self.forwards += 1;
+        if self.forwards.is_multiple_of(FORWARDS_PER_CLEARING) {
+            device::give_back_memory();
+        }
+        let mut pass = Pass::decode(&mut self.cache, lens, &self.rope)?;
         let hidden = self.model.hidden(ids, &mut pass)?;
         let logits = self.model.logits(&hidden)?;
         self.logits = Some(ops::reshape(&logits, &[lens.len() as i32, -1])?);
@@ -198,6 +217,27 @@ impl MlxBackend {
             mx::count_overlap();
         }
         Ok(FusedRead { sampled: read.sampled, is_ahead_stale: self.is_ahead && read.has_replaced })
+    }
+
+    fn run_restore(&mut self, id: RequestId, snapshot: SnapshotId, tokens: i32) -> Result<()> {
+        let misuse = |what| MlxError::Misuse { what, rows: self.cache.rows() };
+        let kept = self.snapshots.get(snapshot).ok_or(misuse("restore a snapshot that is not kept"))?;
+        if tokens > kept.tokens() {
+            return Err(misuse("restore more than the snapshot holds"));
+        }
+        self.private.insert(id, kept.prefix(tokens)?);
+        Ok(())
+    }
+
+    fn run_reset(&mut self) -> Result<()> {
+        (self.logits, self.submitted, self.is_ahead) = (None, None, false);
+        self.private.clear();
+        self.snapshots.clear();
+        self.cache.clear();
+        ops::renew_stream()?;
+        device::give_back_memory();
+        // Proves that the device still computes before the engine relies on it.
+        mx::wait([&ops::zeros(&[1], Dtype::Float32)?], Purpose::Load)
     }
 
     fn run_keep_rows(&mut self, keep: &[usize]) -> Result<()> {
@@ -217,6 +257,11 @@ impl MlxBackend {
         let width = logits.dim(1) as usize;
         let all = mx::read_f32(&logits, Purpose::Probe)?;
         Ok(all.chunks(width).map(<[f32]>::to_vec).collect())
+    }
+
+    /// Changes how the KV cache is written, with no forward pass under way. For measurements.
+    pub fn probe_column_writes(&mut self, writes: ColumnWrites) {
+        self.cache.set_writes(writes);
     }
 
     /// Waits for the latest forward pass, so that what follows can be timed apart. For measurements.
@@ -279,29 +324,37 @@ impl Backend for MlxBackend {
         Ok(self.sampler.sample_alone(&logits, sampling)?)
     }
 
-    fn snapshot_prefill(&mut self, _: RequestId) -> Result<SnapshotId, BackendError> {
-        Err(Box::new(MlxError::Misuse { what: "snapshot", rows: self.cache.rows() }))
+    fn snapshot_prefill(&mut self, id: RequestId) -> Result<SnapshotId, BackendError> {
+        Ok(self.snapshots.keep(self.private.get(&id).cloned().unwrap_or_default()))
     }
 
-    fn snapshot_row(&mut self, _: usize, _: u32) -> Result<SnapshotId, BackendError> {
-        Err(Box::new(MlxError::Misuse { what: "snapshot", rows: self.cache.rows() }))
+    fn snapshot_row(&mut self, row: usize, tokens: u32) -> Result<SnapshotId, BackendError> {
+        Ok(self.snapshots.keep(self.cache.copy_row(row, tokens as i32)?))
     }
 
-    fn restore(&mut self, _: RequestId, _: SnapshotId, _: u32) -> Result<(), BackendError> {
-        Err(Box::new(MlxError::Misuse { what: "restore", rows: self.cache.rows() }))
+    fn restore(&mut self, id: RequestId, snapshot: SnapshotId, tokens: u32) -> Result<(), BackendError> {
+        Ok(self.run_restore(id, snapshot, tokens as i32)?)
     }
 
-    fn drop_snapshot(&mut self, _: SnapshotId) {}
+    fn drop_snapshot(&mut self, snapshot: SnapshotId) {
+        self.snapshots.remove(snapshot);
+    }
 
-    fn trim_memory(&mut self) {}
+    fn trim_memory(&mut self) {
+        device::give_back_memory();
+    }
 
     fn reset(&mut self) -> Result<(), BackendError> {
-        self.private.clear();
-        self.keep_rows(&[])
+        Ok(self.run_reset()?)
     }
 
     fn dispatch_fingerprint(&self) -> String {
-        format!("{}, {} rows", self.facts.device, self.cache.rows())
+        let (rows, columns) = (self.cache.rows(), self.visible);
+        let mask = match self.numerics {
+            Numerics::FullPrecision => "additive mask",
+            Numerics::Checkpoint => "boolean mask",
+        };
+        format!("{}, {rows} rows, {columns} columns, {mask}", self.facts.device)
     }
 
     fn counters(&self) -> Counters {

@@ -6,12 +6,12 @@
 use crate::error::{MlxError, Result};
 use mlx_rs::{Array, Device, Dtype, Stream, error::Exception};
 use mlx_sys as sys;
-use std::cell::{OnceCell, RefCell};
+use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::Once;
 
 thread_local! {
-    static STREAM: OnceCell<Stream> = const { OnceCell::new() };
+    static STREAM: RefCell<Option<Stream>> = const { RefCell::new(None) };
     static LAST_ERROR: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
@@ -22,7 +22,7 @@ unsafe extern "C" fn keep_error(message: *const c_char, _: *mut c_void) {
 }
 
 /// Installs the error handler after mlx-rs has installed its own, which would end the process.
-fn install_error_handler() {
+pub(super) fn install_error_handler() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
         // Any mlx-rs operation makes it register its handler, once; ours must come later.
@@ -45,15 +45,14 @@ pub(super) fn call(
     op: &'static str,
     build: impl FnOnce(*mut sys::mlx_array, sys::mlx_stream) -> c_int,
 ) -> Result<Array> {
-    STREAM.with(|cell| {
-        let stream = match cell.get() {
+    STREAM.with_borrow_mut(|slot| {
+        let stream = match slot {
             Some(stream) => stream,
             None => {
                 install_error_handler();
-                let device = Device::try_default().map_err(|error| failure("default device", Some(error)))?;
-                let stream = Stream::try_default_on_device(&device)
+                let stream = Stream::try_default_on_device(&default_device()?)
                     .map_err(|error| failure("default stream", Some(error)))?;
-                cell.get_or_init(|| stream)
+                slot.insert(stream)
             }
         };
         // SAFETY: a fresh handle is written by the call, and owned by the Array from here on.
@@ -64,6 +63,27 @@ pub(super) fn call(
             if status == 0 { Ok(array) } else { Err(failure(op, None)) }
         }
     })
+}
+
+fn default_device() -> Result<Device> {
+    Device::try_default().map_err(|error| failure("default device", Some(error)))
+}
+
+/// Leaves this thread's stream, which a failed evaluation may have made unusable, for a new one, and forgets the
+/// error it raised.
+///
+/// # Errors
+/// [`MlxError::Op`].
+pub fn renew_stream() -> Result<()> {
+    install_error_handler();
+    LAST_ERROR.take();
+    let stream = Stream::new_with_device(&default_device()?);
+    // SAFETY: the handle is valid for the call. Arrays without a primitive are evaluated on the default stream.
+    if unsafe { sys::mlx_set_default_stream(stream.as_ptr()) } != 0 {
+        return Err(failure("default stream", None));
+    }
+    STREAM.set(Some(stream));
+    Ok(())
 }
 
 macro_rules! unary {

@@ -1,5 +1,6 @@
 //! Tests on MLX and the starter model. Run on one thread: MLX's streams belong to the thread that made them.
 
+mod faults;
 mod heads;
 mod logits;
 #[cfg(target_os = "linux")]
@@ -8,5 +9,6 @@ mod overlap;
 mod packed;
 mod qwen3;
 mod sampler;
+mod snapshots;
 mod starter;
 mod waits;
