@@ -18,7 +18,8 @@ use crate::clock::Clock;
 pub use fake_backend::{Call, FakeBackend, LoggedCall};
 pub use script::{Answer, BadLogits, FakeRow, FaultAt, LogitsOf, Scenario, Script};
 pub use tokenizer::{
-    END_OF_TEXT, END_OF_TURN, START_OF_TURN, VOCAB_TOKENS, byte_tokenizer, thinking_tokenizer,
+    END_OF_TEXT, END_OF_TURN, START_OF_TURN, SpecialTags, VOCAB_TOKENS, byte_tokenizer, tag_token_tokenizer,
+    thinking_tokenizer,
 };
 
 /// A clock that moves only when told to. Clones share the time.

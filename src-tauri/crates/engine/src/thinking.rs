@@ -167,7 +167,7 @@ impl Thinking {
 #[cfg(all(test, feature = "testing"))]
 mod tests {
     use super::*;
-    use crate::testing::thinking_tokenizer;
+    use crate::testing::{SpecialTags, VOCAB_TOKENS, tag_token_tokenizer, thinking_tokenizer};
 
     /// Feeds tokens, the model's unless one is forced, until the thinking is over. Returns what was taken.
     fn run(prompt: &str, budget: Option<u32>, says: &str) -> (Thinking, String, SplitText) {
@@ -216,6 +216,41 @@ mod tests {
         assert_eq!(run("q<think>", Some(10), "ab</think>x").1, "ab</think>", "closed at exactly the budget");
         let slow = run("q<think>", Some(3), "ab</think>x").1;
         assert_eq!(slow, "ab</th\n</think>\n\n", "three tokens are not enough");
+    }
+
+    #[test]
+    fn tags_that_are_tokens_work_hidden_from_the_text_or_not() {
+        let (open, close) = (VOCAB_TOKENS, VOCAB_TOKENS + 1);
+        let [a, b] = [u32::from(b'a'), u32::from(b'b')];
+        for special in [SpecialTags::Yes, SpecialTags::No] {
+            let tokenizer = tag_token_tokenizer(special).expect("a temporary folder can be written");
+            let said = |thinking: &mut Thinking, tokens: &[TokenId]| {
+                let mut detokenizer = text::Detokenizer::new(tokenizer.clone());
+                let mut whole = SplitText::default();
+                for token in tokens {
+                    let text = detokenizer.push(*token).expect("any bytes can be decoded");
+                    let split = thinking.take(*token, &text, detokenizer.has_partial());
+                    whole.thinking.push_str(&split.thinking);
+                    whole.answer.push_str(&split.answer);
+                }
+                whole
+            };
+            let make =
+                |prompt: &[TokenId]| Thinking::new(&tokenizer, prompt, Some(3), false).expect("encoded");
+            let mut own = make(&[a]);
+            let split = said(&mut own, &[open, a, a, close, b]);
+            assert_eq!((split.thinking.as_str(), split.answer.as_str(), own.tokens()), ("aa", "b", 4));
+            let mut cut = make(&[a, open, 10]);
+            assert_eq!(said(&mut cut, &[a, a, a]).thinking, "aaa");
+            let mut closing = Vec::new();
+            while let Some(forced) = cut.forced() {
+                closing.push(forced);
+                said(&mut cut, &[forced]);
+            }
+            // A line break, the tag, and an empty line.
+            assert_eq!((closing, cut.tokens()), (vec![10, close, 10, 10], 7), "{special:?}");
+            assert_eq!(said(&mut cut, &[b]).answer, "b");
+        }
     }
 
     #[test]

@@ -83,7 +83,8 @@ pub struct EngineThread {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Reaches the engine from any thread. No method blocks.
+/// Reaches the engine from any thread. No method waits for the engine; [`EngineHandle::submit`] takes as long as the
+/// request's grammar takes to compile.
 #[derive(Clone)]
 pub struct EngineHandle {
     commands: mpsc::Sender<Command>,

@@ -1,6 +1,9 @@
 //! Grammars from their sources: JSON Schema, regular expression, Lark.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, OnceLock},
+};
 
 use llguidance::{
     JsonCompileOptions, ParserFactory, TokenParser, api::TopLevelGrammar, earley::SlicedBiasComputer,
@@ -10,7 +13,7 @@ use serde_json::Value;
 use text::Tokenizer;
 
 use super::{Grammar, schema, vocabulary::Vocabulary};
-use crate::{EngineError, params::GrammarSource};
+use crate::{EngineError, error::panic_message, params::GrammarSource};
 
 /// White space between the parts of a JSON text: none, a space, or a line break with its indentation. So an answer may
 /// be laid out as models like to, and cannot spend its tokens on white space.
@@ -47,8 +50,14 @@ impl Grammars {
     /// # Errors
     /// [`EngineError::Grammar`] with the place if the source is malformed or asks for what cannot be enforced;
     /// [`EngineError::GrammarDeadEnd`] if no answer can begin; [`EngineError::GrammarFailed`] if the vocabulary
-    /// does not fit the library.
+    /// does not fit the library, or the library panics.
     pub(crate) fn compile(&self, source: &GrammarSource, vocab_width: u32) -> Result<Grammar, EngineError> {
+        let compiled = catch_unwind(AssertUnwindSafe(|| self.compile_source(source, vocab_width)));
+        compiled
+            .unwrap_or_else(|panic| Err(EngineError::GrammarFailed { reason: panic_message(panic.as_ref()) }))
+    }
+
+    fn compile_source(&self, source: &GrammarSource, vocab_width: u32) -> Result<Grammar, EngineError> {
         let parser = match source {
             GrammarSource::JsonSchema(text) => self.compile_schema(text)?,
             GrammarSource::Regex(pattern) => {

@@ -4,7 +4,7 @@ use text::Tokenizer;
 use super::*;
 use crate::{
     params::GrammarSource,
-    testing::{END_OF_TEXT, END_OF_TURN, START_OF_TURN, VOCAB_TOKENS, byte_tokenizer},
+    testing::{END_OF_TEXT, END_OF_TURN, SpecialTags, VOCAB_TOKENS, byte_tokenizer, tag_token_tokenizer},
 };
 
 const VOCAB_WIDTH: u32 = 272;
@@ -64,8 +64,11 @@ fn masks_never_show_padding_or_control_tokens_and_an_end_only_where_the_answer_m
         Some(Progress::Complete),
         "no step is wasted on an end that is certain"
     );
-    let any = compile(&pattern("(?s:.)+")).expect("any text");
-    assert!(allowed(&any).iter().all(|token| *token < START_OF_TURN && *token != END_OF_TURN));
+    for special in [SpecialTags::Yes, SpecialTags::No] {
+        let tags = Grammars::new(tag_token_tokenizer(special).expect("a temporary folder can be written"));
+        let any = tags.compile(&pattern("(?s:.)+"), VOCAB_WIDTH).expect("any text");
+        assert!(allowed(&any).iter().all(|token| *token < END_OF_TURN), "no tag of thinking either");
+    }
 }
 
 #[test]
@@ -157,4 +160,48 @@ fn an_answer_that_could_leave_a_run_and_does_not_has_stalled() {
     let mut digits = compile(&pattern("[0-9]{200}")).expect("a plain pattern");
     let number: String = (0..200).map(|i: u32| char::from(b'0' + (i * i % 11 % 10) as u8)).collect();
     assert_eq!(say(&mut digits, &number), Some(Progress::Complete), "nothing but digits is allowed");
+}
+
+/// The starter model's tokenizer: tokens of several bytes, as grammars meet them in use. Absent outside `xtask test`.
+fn starter_tokenizer() -> Option<Tokenizer> {
+    let dir = std::env::var_os("BRAID_STARTER_MODEL")?;
+    Some(Tokenizer::from_dir(dir.as_ref()).expect("the starter model has a tokenizer"))
+}
+
+#[test]
+fn tokens_of_several_bytes_spell_what_a_schema_allows() {
+    let Some(tokenizer) = starter_tokenizer() else { return };
+    let grammars = Grammars::new(tokenizer.clone());
+    let person = schema(&json!({
+        "type": "object", "additionalProperties": false, "required": ["name", "age"],
+        "properties": { "name": { "type": "string" }, "age": { "type": "integer" } }
+    }));
+    let mut grammar = grammars.compile(&person, 49_152).expect("enforced");
+    let text = "{\"name\": \"Ada 日本 \\u0007 \\\"x\\\"\", \"age\": 36}";
+    let ids = tokenizer.encode(text, text::SpecialTokens::AsText).expect("any text");
+    let mut said = Vec::new();
+    let mut progress = Progress::GoesOn;
+    while progress != Progress::Complete {
+        // Where nothing is forced, the model says the longest token of the text that is allowed.
+        let rest = &text.as_bytes()[said.len()..];
+        let fits = |id: &TokenId| {
+            !tokenizer.token_bytes(*id).is_empty() && rest.starts_with(&tokenizer.token_bytes(*id))
+        };
+        let next = grammar.forced().filter(fits).or_else(|| {
+            assert_eq!(grammar.forced(), None, "what is forced is what the text says");
+            ids.iter()
+                .copied()
+                .chain(allowed_tokens(grammar.mask()))
+                .filter(fits)
+                .filter(|id| grammar.mask().allows(*id))
+                .max_by_key(|id| tokenizer.token_bytes(*id).len())
+        });
+        let next = next.unwrap_or_else(|| panic!("nothing goes on after {}", String::from_utf8_lossy(&said)));
+        said.extend(tokenizer.token_bytes(next));
+        progress = grammar.follow(next).expect("the token is allowed");
+        if progress != Progress::Complete && grammar.needs_preparing() {
+            grammar.prepare().expect("more can follow");
+        }
+    }
+    assert_eq!(String::from_utf8_lossy(&said), text);
 }

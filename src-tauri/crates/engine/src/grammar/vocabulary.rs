@@ -3,6 +3,8 @@
 use llguidance::toktrie::{InferenceCapabilities, TokRxInfo, TokTrie, TokenizerEnv};
 use text::{SpecialTokens, TokenId, Tokenizer};
 
+/// Longest token that a grammar may use: the library's trie is no deeper.
+const MAX_TOKEN_BYTES: usize = 512;
 /// Texts whose encoding shows whether tokens joined are the text that they were made from.
 const PROBES: [&str; 3] = ["{\"a", " true", "0,"];
 
@@ -53,11 +55,13 @@ impl TokenizerEnv for Vocabulary {
     }
 }
 
+/// Bytes of a token; none for a token that no grammar may use.
 fn word(tokenizer: &Tokenizer, id: TokenId) -> Vec<u8> {
-    match tokenizer.is_control(id) {
+    let word = match tokenizer.is_control(id) {
         true => control_word(&tokenizer.token_spelling(id).unwrap_or_default()),
         false => tokenizer.token_bytes(id),
-    }
+    };
+    if word.len() <= MAX_TOKEN_BYTES { word } else { Vec::new() }
 }
 
 /// The library tells control tokens by a byte that no text contains.

@@ -26,7 +26,7 @@ const OPENED_THINKING: &str = "{% if add_generation_prompt %}<think>\n{% else %}
 /// # Errors
 /// [`TextError`] if the files it is read from cannot be written or read back.
 pub fn byte_tokenizer() -> Result<Tokenizer, TextError> {
-    with_template(CHAT_TEMPLATE)
+    made(CHAT_TEMPLATE, &CONTROL_TOKENS, &[])
 }
 
 /// Makes the [`byte_tokenizer`] of a model that thinks between `<think>` and `</think>`, spelled in bytes. Its template
@@ -35,35 +35,64 @@ pub fn byte_tokenizer() -> Result<Tokenizer, TextError> {
 /// # Errors
 /// As [`byte_tokenizer`].
 pub fn thinking_tokenizer() -> Result<Tokenizer, TextError> {
-    with_template(&format!("{CHAT_TEMPLATE}{OPENED_THINKING}"))
+    made(&format!("{CHAT_TEMPLATE}{OPENED_THINKING}"), &CONTROL_TOKENS, &[])
 }
 
-fn with_template(template: &str) -> Result<Tokenizer, TextError> {
+/// Makes the [`byte_tokenizer`] of a model whose thinking tags are tokens: `[THINK]` (259) and `[/THINK]` (260), both
+/// special, or `<think>` and `</think>`, both ordinary added tokens.
+///
+/// # Errors
+/// As [`byte_tokenizer`].
+pub fn tag_token_tokenizer(special: SpecialTags) -> Result<Tokenizer, TextError> {
+    let tags = |open, close| [(VOCAB_TOKENS, open), (VOCAB_TOKENS + 1, close)];
+    match special {
+        SpecialTags::Yes => {
+            made(CHAT_TEMPLATE, &[&CONTROL_TOKENS[..], &tags("[THINK]", "[/THINK]")].concat(), &[])
+        }
+        SpecialTags::No => made(CHAT_TEMPLATE, &CONTROL_TOKENS, &tags("<think>", "</think>")),
+    }
+}
+
+/// Whether thinking tags are hidden from text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SpecialTags {
+    /// As in Mistral's vocabularies.
+    Yes,
+    /// As in Qwen's.
+    No,
+}
+
+type AddedToken = (TokenId, &'static str);
+
+fn made(template: &str, special: &[AddedToken], ordinary: &[AddedToken]) -> Result<Tokenizer, TextError> {
     let unwritable = |source| TextError::Read { path: std::env::temp_dir(), source };
     let dir = tempfile::tempdir().map_err(unwritable)?;
     let write = |name: &str, value: Value| {
         let path = dir.path().join(name);
         std::fs::write(&path, value.to_string()).map_err(|source| TextError::Read { path, source })
     };
-    write("tokenizer.json", tokenizer_json())?;
+    write("tokenizer.json", tokenizer_json(special, ordinary))?;
     write("tokenizer_config.json", json!({ "chat_template": template, "eos_token": "<|im_end|>" }))?;
     write("generation_config.json", json!({ "eos_token_id": [END_OF_TURN, END_OF_TEXT] }))?;
     Tokenizer::from_dir(dir.path())
 }
 
-fn tokenizer_json() -> Value {
+fn tokenizer_json(special: &[AddedToken], ordinary: &[AddedToken]) -> Value {
     let byte_level = json!({
         "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false
     });
     let mut vocab: Map<String, Value> =
         (0..=255).map(|byte: u8| (spelling(byte).to_string(), json!(byte))).collect();
-    vocab.extend(CONTROL_TOKENS.map(|(id, text)| (text.to_string(), json!(id))));
-    let added = CONTROL_TOKENS.map(|(id, content)| {
-        json!({
-            "id": id, "content": content, "special": true,
-            "single_word": false, "lstrip": false, "rstrip": false, "normalized": false
+    let added = special.iter().map(|token| (token, true)).chain(ordinary.iter().map(|token| (token, false)));
+    let added: Vec<Value> = added
+        .map(|((id, content), special)| {
+            vocab.insert((*content).to_string(), json!(id));
+            json!({
+                "id": id, "content": content, "special": special,
+                "single_word": false, "lstrip": false, "rstrip": false, "normalized": false
+            })
         })
-    });
+        .collect();
     json!({
         "version": "1.0", "truncation": null, "padding": null, "added_tokens": added,
         "normalizer": null, "pre_tokenizer": byte_level, "post_processor": null, "decoder": byte_level,
