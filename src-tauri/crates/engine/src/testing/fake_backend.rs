@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, atomic::Ordering},
     time::{Duration, Instant},
 };
 
@@ -429,7 +429,8 @@ impl Backend for FakeBackend {
         let bytes_of = |tokens: usize| tokens as u64 * self.facts.kv_cache_bytes_per_token;
         let batch: usize = self.batch.iter().map(|(_, row)| row.tokens.len()).sum();
         let apart: usize = self.private.values().chain(self.snapshots.values()).map(Vec::len).sum();
-        let active_bytes = bytes_of(batch + apart) + self.untrimmed_bytes;
+        let foreign_bytes = self.script.foreign_bytes.load(Ordering::Relaxed);
+        let active_bytes = bytes_of(batch + apart) + self.untrimmed_bytes + foreign_bytes;
         MemoryUse { kv_cache_bytes: bytes_of(batch), active_bytes, peak_bytes: active_bytes }
     }
 }

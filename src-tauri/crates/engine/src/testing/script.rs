@@ -1,6 +1,9 @@
 //! What the scripted backend says, how long it takes, and when it fails.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
 
 use super::{END_OF_TURN, VOCAB_TOKENS};
 use crate::{TokenId, sampling::noise::token_hash};
@@ -134,6 +137,8 @@ pub struct Script {
     pub memory_limit_bytes: u64,
     /// Memory in use that nobody needs, until it is trimmed for the first time.
     pub untrimmed_bytes: u64,
+    /// Device memory in use for anything else, in bytes. Can be changed while the script runs.
+    pub foreign_bytes: Arc<AtomicU64>,
     /// Shortlist width that top-p rows need; a narrower one costs a width miss.
     pub needed_width: u32,
 }
@@ -152,6 +157,7 @@ impl Default for Script {
             unreadable: None,
             memory_limit_bytes: 1 << 40,
             untrimmed_bytes: 0,
+            foreign_bytes: Arc::default(),
             needed_width: 0,
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::support::{Answer, Bench, Rng, expected_text, params};
 use engine::{
-    EnginePhase, FinishReason, GateMode, Reason, RowPhase, SamplingPath,
+    EnginePhase, FinishReason, GateMode, OverlapMode, Reason, RowPhase, SamplingPath,
     params::SamplingParams,
     testing::{Answer as Says, Call, Script},
 };
@@ -47,6 +47,9 @@ impl History {
             seed: Some(rng.below(1000) as u64),
             max_tokens: 1 + rng.below(12) as u32,
             logprobs: rng.pick(&[None, None, None, Some(0), Some(3)]),
+            logit_bias: rng.pick(&[vec![], vec![], vec![], vec![(101, 3.0), (115, -6.0)]]),
+            repetition_penalty: rng.pick(&[1.0, 1.0, 1.0, 1.2]),
+            presence_penalty: rng.pick(&[0.0, 0.0, 0.0, 0.7]),
             stop: rng.pick(&[vec![], vec![], vec!["e".into()], vec!["ab".into(), "q".into()]]),
             ..SamplingParams::default()
         }
@@ -69,8 +72,10 @@ impl History {
                 self.bench.engine.cancel(victim.answer.id);
             }
             5 if self.rng.below(3) == 0 => {
-                let mode = self.rng.pick(&[GateMode::Strict, GateMode::Split]);
+                let mode = self.rng.pick(&[GateMode::Strict, GateMode::Split, GateMode::Folded]);
                 self.bench.engine.set_gate_mode(mode);
+                let overlap = self.rng.pick(&[OverlapMode::Off, OverlapMode::On, OverlapMode::Adaptive]);
+                self.bench.engine.set_overlap(overlap);
             }
             _ => {
                 self.bench.steps(1);

@@ -6,7 +6,7 @@ use engine::{
     params::SamplingParams,
     testing::{Answer as Says, Call, Script},
 };
-use std::time::Duration;
+use std::{sync::atomic::Ordering, time::Duration};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -220,15 +220,19 @@ fn a_mode_that_changes_with_a_forward_in_flight_uses_it() {
 
 #[test]
 fn a_device_without_room_for_a_copy_runs_without_overlap() {
-    // The scripted KV cache takes 4 bytes a token: room for itself, not for itself twice.
-    let mut bench = overlapped(Script { memory_limit_bytes: 1 << 30, ..endless() });
-    let _answer = bench.submit("a", tokens(60));
-    bench.steps(3);
-    assert_eq!(bench.stats().overlap_off, None);
-    let mut bench = overlapped(Script { memory_limit_bytes: 60, ..endless() });
+    let script = Script { memory_limit_bytes: 1 << 20, ..endless() };
+    let foreign_bytes = script.foreign_bytes.clone();
+    let mut bench = overlapped(script);
     let _answer = bench.submit("a", tokens(60));
     bench.steps(10);
+    assert_eq!(bench.stats().overlap_off, None);
+    // Room for the KV cache of 10 tokens as it is, not for a second one.
+    foreign_bytes.store((1 << 20) - 50, Ordering::Relaxed);
+    bench.steps(1);
     assert_eq!(bench.stats().overlap_off, Some(OverlapOff::MemoryPressure));
+    foreign_bytes.store(0, Ordering::Relaxed);
+    bench.steps(1);
+    assert_eq!(bench.stats().overlap_off, None, "nothing sticks");
 }
 
 fn cancel_in_flight(bench: &mut Bench, answers: &[Answer]) {

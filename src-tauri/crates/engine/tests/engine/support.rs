@@ -5,7 +5,7 @@ use std::{sync::Arc, sync::OnceLock};
 use engine::{
     EngineConfig, EngineError, EngineEvent, EnginePhase, EventReceiver, FinishReason, NewRequest, OwnerId,
     RequestId, RequestSummary, RowPath, StepStats,
-    backend::RowSampling,
+    backend::{Penalties, RowSampling, SeenToken},
     clock::Clock,
     engine::Engine,
     params::{SamplingParams, ValidParams},
@@ -118,7 +118,17 @@ pub fn expected_text(script: &Script, prompt: &str, params: &SamplingParams) -> 
     let mut row = FakeRow { prompt_tokens: prompt.len(), tokens: prompt };
     let mut text = String::new();
     for _ in 0..params.max_tokens {
-        let sampling = RowSampling::new(&valid, params.seed.unwrap(), row.tokens.len() as u32);
+        let seen = seen_tokens(&row);
+        let penalties = Penalties {
+            repetition: params.repetition_penalty,
+            frequency: params.frequency_penalty,
+            presence: params.presence_penalty,
+            seen: &seen,
+        };
+        let sampling = RowSampling {
+            penalties: Some(penalties),
+            ..RowSampling::new(&valid, params.seed.unwrap(), row.tokens.len() as u32)
+        };
         let token = reference::sample(&script.logits(&row), VOCAB_TOKENS, &sampling).unwrap();
         if token == END_OF_TURN {
             break;
@@ -134,6 +144,19 @@ pub fn expected_text(script: &Script, prompt: &str, params: &SamplingParams) -> 
         }
     }
     text
+}
+
+/// Counts from scratch what occurred in a row.
+fn seen_tokens(row: &FakeRow) -> Vec<SeenToken> {
+    let (prompt, answer) = row.tokens.split_at(row.prompt_tokens);
+    let mut seen: Vec<SeenToken> = Vec::new();
+    for token in prompt.iter().chain(answer) {
+        if seen.iter().all(|other| other.token != *token) {
+            let answer_count = answer.iter().filter(|other| *other == token).count() as u32;
+            seen.push(SeenToken { token: *token, answer_count });
+        }
+    }
+    seen
 }
 
 /// One request and everything it was told.
