@@ -135,6 +135,12 @@ impl<B: Backend> Engine<B> {
         self.has_news = true;
     }
 
+    /// Starts the statistics of decode steps over, so that what follows is measured alone.
+    pub fn forget_steps(&mut self) {
+        self.steps = StepMetrics::default();
+        self.has_news = true;
+    }
+
     /// Whether there is nothing to do until a request arrives.
     pub fn is_idle(&self) -> bool {
         self.batch.is_empty() && self.scheduler.is_empty()
