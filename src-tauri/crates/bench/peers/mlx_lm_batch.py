@@ -3,37 +3,36 @@
 
     python3 mlx_lm_batch.py MODEL_DIR [--f32]
 
-In:  {"prompts": ["...", ...], "tokens": 64, "temperature": 0.7, "top_p": 0.9}
+In:  {"prompts": [[token ids], ...], "tokens": 64, "temperature": 0.7, "top_p": 0.9}
 Out: {"step_ms": [...]} with the time of every decode step in which all rows were running, the first two left out.
 
---f32 dequantises and casts to float32, as a CPU run must: half precision is emulated there. Needs mlx==0.32.2 and
-mlx-lm==0.32.2; on the CPU set MLX_DISABLE_COMPILE=1.
+No token ends a row. --f32 dequantises and casts to float32, as a CPU run must: half precision is emulated there.
+Needs mlx==0.32.2 and mlx-lm==0.32.2; on the CPU set MLX_DISABLE_COMPILE=1.
 """
 import json
+import pathlib
 import sys
 import time
 
 import mlx.core as mx
-from mlx_lm import load
 from mlx_lm.generate import BatchGenerator
 from mlx_lm.sample_utils import make_sampler
-from mlx_lm.utils import dequantize_model
+from mlx_lm.utils import dequantize_model, load_model
 
 WARM_UP_STEPS = 2
 
 
-def run(model, tokenizer, request):
+def run(model, request):
     rows = len(request["prompts"])
     sampler = make_sampler(request["temperature"], request["top_p"] if request["top_p"] < 1 else 0.0)
     generator = BatchGenerator(
-        model, sampler=sampler, max_tokens=request["tokens"], completion_batch_size=max(8, rows)
+        model,
+        sampler=sampler,
+        max_tokens=request["tokens"] + WARM_UP_STEPS,
+        completion_batch_size=max(8, rows),
+        prefill_batch_size=max(8, rows),
     )
-    generator.insert(
-        [
-            tokenizer.apply_chat_template([{"role": "user", "content": text}], add_generation_prompt=True)
-            for text in request["prompts"]
-        ]
-    )
+    generator.insert(request["prompts"])
     steps, finished = [], 0
     while finished < rows:
         start = time.perf_counter()
@@ -48,14 +47,14 @@ def run(model, tokenizer, request):
 
 
 def main():
-    model, tokenizer = load(sys.argv[1])
+    model, _ = load_model(pathlib.Path(sys.argv[1]))
     if "--f32" in sys.argv[2:]:
         model = dequantize_model(model)
         model.set_dtype(mx.float32)
         mx.eval(model.parameters())
     print(json.dumps({"ready": True}), flush=True)
     for line in sys.stdin:
-        print(json.dumps(run(model, tokenizer, json.loads(line))), flush=True)
+        print(json.dumps(run(model, json.loads(line))), flush=True)
 
 
 main()

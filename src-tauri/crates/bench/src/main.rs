@@ -1,119 +1,162 @@
-//! Measures the whole engine on a real model: decode speed by batch size, gate mode and sampling, beside mlx-lm.
+//! Measures the whole engine on a real model: decode speed by batch size, gate mode, overlap and sampling, beside
+//! mlx-lm, and what logprobs cost.
 //!
-//! Arms are interleaved within every trial, because the machine is noisy: compare numbers of one run only. Run it
-//! through `cargo xtask bench`, which builds it in release and sets the environment.
+//! Arms are interleaved within every trial, because machines are noisy: compare numbers of one run only. Run it
+//! through `cargo xtask bench`, which builds it in release and sets the environment; `gpu/` takes it to an NVIDIA GPU.
 
+mod case;
+mod folder;
+mod measured;
+mod options;
 mod peer;
+mod prompts;
 mod report;
 mod scenario;
 mod share;
+mod tables;
 
-use anyhow::{Context, Result, bail};
-use lexopt::prelude::*;
+use anyhow::{Result, bail};
+use case::{Arm, Case, Sampling};
+use engine::backend::Backend as _;
+use mlx_backend::MlxBackend;
+use options::{Options, USAGE};
+use prompts::Prompts;
 use report::Report;
-use scenario::{Arm, Case, Sampling};
-use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
-/// Options of one run.
-struct Options {
-    model: PathBuf,
-    json: Option<PathBuf>,
-    batches: Vec<usize>,
-    trials: usize,
-    tokens: u32,
-    with_peer: bool,
-}
+/// Decode steps of the trial that warms caches, allocators and compiled kernels.
+const WARM_UP_TOKENS: u32 = 12;
 
-const USAGE: &str =
-    "bench [--json FILE] [--model DIR] [--batch 1,2,4,8] [--trials 5] [--tokens 64] [--no-peer]
-Decode speed by batch size, gate mode and sampling. Without --model it takes BRAID_STARTER_MODEL.";
-
-impl Options {
-    fn parse() -> Result<Option<Options>> {
-        let mut options = Options {
-            model: std::env::var_os("BRAID_STARTER_MODEL").map(PathBuf::from).unwrap_or_default(),
-            json: None,
-            batches: vec![1, 2, 4, 8],
-            trials: 5,
-            tokens: 64,
-            with_peer: true,
-        };
-        let mut parser = lexopt::Parser::from_env();
-        while let Some(argument) = parser.next()? {
-            match argument {
-                Long("json") => options.json = Some(parser.value()?.into()),
-                Long("model") => options.model = parser.value()?.into(),
-                Long("batch") => {
-                    let text = parser.value()?.string()?;
-                    let sizes: Result<Vec<usize>, _> = text.split(',').map(str::parse).collect();
-                    options.batches =
-                        sizes.with_context(|| format!("--batch takes numbers like 1,2,4,8, not {text:?}"))?;
-                }
-                Long("trials") => options.trials = parser.value()?.parse()?,
-                Long("tokens") => options.tokens = parser.value()?.parse()?,
-                Long("no-peer") => options.with_peer = false,
-                Long("help") => return Ok(None),
-                other => return Err(other.unexpected().into()),
-            }
-        }
-        if options.model.as_os_str().is_empty() {
-            bail!("no model: name a folder with --model, or run this through `cargo xtask bench`");
-        }
-        if options.batches.iter().any(|rows| !(1..=scenario::MAX_ROWS).contains(rows)) {
-            bail!("--batch takes sizes from 1 to {}", scenario::MAX_ROWS);
-        }
-        if options.trials == 0 || options.tokens < 8 {
-            bail!("--trials must be at least 1 and --tokens at least 8");
-        }
-        Ok(Some(options))
-    }
-}
+/// Numbers of alternatives in the table of logprobs.
+const LOGPROBS: [u8; 3] = [0, 5, 20];
 
 fn main() -> Result<()> {
+    let began = Instant::now();
     let Some(options) = Options::parse()? else {
         println!("{USAGE}");
         return Ok(());
     };
-    let mut bench = scenario::Bench::load(&options.model, options.tokens)?;
-    let mut peer = match options.with_peer {
-        true => Some(peer::Peer::start(&options.model, bench.is_cpu())?),
-        false => None,
+    let (mut backend, tokenizer) = scenario::load(&options.model)?;
+    let prompts = Prompts::new(tokenizer.clone(), options.prompt_tokens);
+    let plan = plan(&options);
+    let facts = backend.facts().clone();
+    let mut report = Report::new(&options.model, &facts, &plan);
+    let mut failures = measure_shares(&mut backend, &prompts, &plan, &mut report);
+    eprintln!("shares of the sampler done after {:.0?}", began.elapsed());
+    let mut runner = Runner {
+        bench: scenario::Bench::new(backend, tokenizer, &prompts),
+        peer: match options.arms.contains(&Arm::MlxLm) {
+            true => Some(peer::Peer::start(&options.model, facts.device.starts_with("cpu"))?),
+            false => None,
+        },
+        prompts: &prompts,
+        failed: Vec::new(),
     };
-    let mut report = Report::new(&options.model, bench.facts());
-    let mut cases = Vec::new();
-    for batch in &options.batches {
-        for sampling in [Sampling::Greedy, Sampling::TopP] {
-            cases.push(Case { batch: *batch, sampling });
-        }
-    }
+    let mut longest = Duration::ZERO;
     for trial in 0..=options.trials {
-        for case in &cases {
-            for arm in [Arm::Split, Arm::Strict] {
-                let measured = bench.run(*case, arm)?;
-                // Trial 0 warms caches and allocators.
-                if trial > 0 {
-                    report.record(*case, arm, measured);
-                }
-            }
-            if let Some(peer) = &mut peer {
-                let measured = peer.run(*case, options.tokens)?;
-                if trial > 0 {
-                    report.record(*case, Arm::MlxLm, measured);
+        if options.budget.is_some_and(|budget| trial > 1 && began.elapsed() + longest > budget) {
+            eprintln!("trial {trial} would outlast the budget");
+            break;
+        }
+        let started = Instant::now();
+        runner.run_trial(trial, &plan, options.tokens, &mut report);
+        longest = longest.max(started.elapsed());
+        eprintln!("trial {trial} of {} done after {:.0?}", options.trials, began.elapsed());
+        if let Some(out) = &options.out {
+            let about = folder::Setup { options: &options, facts: &facts, prompts: &prompts, trials: trial };
+            folder::write(out, &report, &about)?;
+        }
+    }
+    println!("{}", folder::summary(&report.lines()));
+    if let Some(path) = &options.json {
+        report.write_json(path)?;
+    }
+    failures += runner.failed.len();
+    match failures {
+        0 => Ok(()),
+        _ => bail!("{failures} of the measurements failed: see above"),
+    }
+}
+
+/// Measures the sampler's share for the arms that allow it. Returns how many failed.
+fn measure_shares(
+    backend: &mut MlxBackend,
+    prompts: &Prompts,
+    plan: &[(Case, Vec<Arm>)],
+    report: &mut Report,
+) -> usize {
+    let mut shares = share::Shares::new(backend, prompts);
+    let mut failures = 0;
+    for (case, arms) in plan.iter().filter(|(case, _)| case.logprobs.is_none()) {
+        for arm in arms.iter().filter(|arm| arm.is_synchronous()) {
+            match shares.measure(*case, *arm) {
+                Ok(share) => report.record_share(*case, *arm, share),
+                Err(error) => {
+                    eprintln!("share of the sampler: {}, {case:?}: {error:#}", arm.name());
+                    failures += 1;
                 }
             }
         }
-        eprintln!("trial {trial} of {} done", options.trials);
     }
-    drop(peer);
-    let mut shares = share::Shares::load(&options.model)?;
-    for case in &cases {
-        for arm in [Arm::Split, Arm::Strict] {
-            report.record_share(*case, arm, shares.measure(*case, arm)?);
+    failures
+}
+
+/// Cases in order, each with its arms.
+fn plan(options: &Options) -> Vec<(Case, Vec<Arm>)> {
+    let mut plan = Vec::new();
+    for &batch in &options.batches {
+        for sampling in [Sampling::Greedy, Sampling::TopP, Sampling::JsonRow] {
+            plan.push((Case { batch, sampling, logprobs: None }, options.arms.clone()));
         }
     }
-    report.print();
-    match options.json {
-        Some(path) => report.write_json(&path),
-        None => Ok(()),
+    let synchronous = |arm: &Arm| *arm != Arm::Strict && arm.is_synchronous();
+    for &batch in options.batches.iter().filter(|_| options.with_logprobs) {
+        for count in LOGPROBS {
+            let case = Case { batch, sampling: Sampling::TopP, logprobs: Some(count) };
+            plan.push((case, options.arms.iter().copied().filter(synchronous).collect()));
+        }
+    }
+    for (case, arms) in &mut plan {
+        arms.retain(|arm| arm.can_run(*case));
+    }
+    plan
+}
+
+struct Runner<'a> {
+    bench: scenario::Bench<'a>,
+    peer: Option<peer::Peer>,
+    prompts: &'a Prompts,
+    /// What failed once and is not tried again: the rest is worth having.
+    failed: Vec<(Case, Arm)>,
+}
+
+impl Runner<'_> {
+    fn run_trial(&mut self, trial: usize, plan: &[(Case, Vec<Arm>)], tokens: u32, report: &mut Report) {
+        let tokens = if trial == 0 { tokens.min(WARM_UP_TOKENS) } else { tokens };
+        for (case, arms) in plan {
+            // Whatever drifts within a case must not favour the same arm each time.
+            let order: Vec<Arm> =
+                if trial.is_multiple_of(2) { arms.clone() } else { arms.iter().rev().copied().collect() };
+            for arm in order {
+                if self.failed.contains(&(*case, arm)) {
+                    continue;
+                }
+                match self.run(*case, arm, tokens) {
+                    Ok(measured) if trial > 0 => report.record(*case, arm, measured),
+                    Ok(_) => {}
+                    Err(error) => {
+                        eprintln!("{}, {case:?}: {error:#}", arm.name());
+                        self.failed.push((*case, arm));
+                    }
+                }
+            }
+        }
+    }
+
+    fn run(&mut self, case: Case, arm: Arm, tokens: u32) -> Result<measured::Measured> {
+        match &mut self.peer {
+            Some(peer) if arm == Arm::MlxLm => peer.run(case, self.prompts, tokens),
+            _ => self.bench.run(case, arm, tokens),
+        }
     }
 }

@@ -1,6 +1,8 @@
 //! mlx-lm in a process of its own, driven line by line so that its runs lie between ours.
 
-use crate::scenario::{Case, Measured, QUESTIONS};
+use crate::case::Case;
+use crate::measured::Measured;
+use crate::prompts::Prompts;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use std::io::{BufRead, BufReader, Write};
@@ -35,7 +37,6 @@ impl Peer {
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
             .spawn()
             .context("cannot start the mlx-lm peer")?;
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
@@ -47,15 +48,15 @@ impl Peer {
     }
 
     /// Runs one case once.
-    pub fn run(&mut self, case: Case, tokens: u32) -> Result<Measured> {
-        let prompts: Vec<&str> = (0..case.batch).map(|row| QUESTIONS[row % QUESTIONS.len()]).collect();
+    pub fn run(&mut self, case: Case, prompts: &Prompts, tokens: u32) -> Result<Measured> {
+        let prompts: Vec<Vec<u32>> = (0..case.batch).map(|row| prompts.of_row(row)).collect::<Result<_>>()?;
         let (temperature, top_p) = case.sampling.values();
         let request = serde_json::json!({
             "prompts": prompts, "tokens": tokens, "temperature": temperature, "top_p": top_p,
         });
         writeln!(self.input, "{request}").context("the mlx-lm peer went away")?;
         let answer: Answer = serde_json::from_str(&self.line()?).context("the mlx-lm peer answered oddly")?;
-        Ok(Measured { step_ms: answer.step_ms, ..Measured::default() })
+        Ok(Measured::of_peer(answer.step_ms))
     }
 
     fn line(&mut self) -> Result<String> {

@@ -1,39 +1,46 @@
 //! Share of the sampler in a step: forward and sampling timed apart, with a wait between them.
 
-use crate::scenario::{self, Arm, Case};
+use crate::case::{Arm, Case};
+use crate::prompts::Prompts;
 use anyhow::{Result, anyhow};
 use engine::RequestId;
-use engine::backend::{Backend, BackendError, RowSampling, Sampled, StepInput};
+use engine::backend::{Backend, RowSampling, Sampled, StepInput, TokenMask};
 use engine::sampling::noise::row_base;
 use mlx_backend::MlxBackend;
-use std::path::Path;
 use std::time::Instant;
-use text::Tokenizer;
 
 const STEPS: usize = 24;
 const WARM_UP_STEPS: usize = 4;
 
 /// A backend without an engine around it.
-pub struct Shares {
-    backend: MlxBackend,
-    tokenizer: Tokenizer,
+pub struct Shares<'a> {
+    backend: &'a mut MlxBackend,
+    prompts: &'a Prompts,
+    /// Stands for a grammar's: two tokens of three.
+    mask: TokenMask,
     next_id: u64,
 }
 
-impl Shares {
-    /// Loads the model.
-    pub fn load(model: &Path) -> Result<Shares> {
-        let (backend, tokenizer) = scenario::load(model)?;
-        Ok(Shares { backend, tokenizer, next_id: 0 })
+impl<'a> Shares<'a> {
+    /// Borrows a backend without rows, and leaves it without rows.
+    pub fn new(backend: &'a mut MlxBackend, prompts: &'a Prompts) -> Shares<'a> {
+        let words = backend.facts().vocab_width.div_ceil(32);
+        let word = |at: u32| {
+            (0..32).filter(|bit| !(at * 32 + bit).is_multiple_of(3)).fold(0, |word, bit| word | 1 << bit)
+        };
+        let mask = TokenMask { words: (0..words).map(word).collect() };
+        Shares { backend, prompts, mask, next_id: u64::MAX / 2 }
     }
 
     /// Median of sampling / (forward + sampling) over the steps of one case.
+    ///
+    /// # Errors
+    /// The backend's own, or a row that could not be sampled.
     pub fn measure(&mut self, case: Case, arm: Arm) -> Result<f64> {
         let mut inputs = Vec::with_capacity(case.batch);
         for row in 0..case.batch {
             inputs.push(self.join(row)?);
         }
-        let rows: Vec<usize> = (0..case.batch).collect();
         let mut widths = vec![0; case.batch];
         let mut shares = Vec::with_capacity(STEPS);
         for _ in 0..STEPS {
@@ -41,37 +48,44 @@ impl Shares {
             self.backend.forward(&inputs).map_err(|error| anyhow!(error))?;
             self.backend.probe_forward()?;
             let forward = started.elapsed().as_secs_f64();
-            let sampling: Vec<RowSampling<'_>> =
-                rows.iter().map(|row| settings(case, arm, *row, inputs[*row], widths[*row])).collect();
             let started = Instant::now();
-            let sampled = match arm {
-                Arm::Strict => {
-                    rows.iter().map(|row| self.backend.sample_row(*row, &sampling[*row])).collect()
-                }
-                _ => self.fused(&rows, &sampling),
-            };
-            let sampled = sampled.map_err(|error| anyhow!(error))?;
+            let sampled = self.sample(case, arm, &inputs, &widths)?;
             let sample = started.elapsed().as_secs_f64();
             shares.push(sample / (forward + sample));
-            for row in 0..case.batch {
-                let token = sampled[row].token.map_err(|bad| anyhow!("row {row} is bad: {bad:?}"))?;
+            for (row, sampled) in sampled.into_iter().enumerate() {
+                let token = sampled.token.map_err(|bad| anyhow!("row {row} is bad: {bad:?}"))?;
                 inputs[row] = StepInput { token, kv_cache_tokens: inputs[row].kv_cache_tokens + 1 };
-                widths[row] = sampled[row].shortlist_width;
+                widths[row] = sampled.shortlist_width;
             }
         }
         self.backend.keep_rows(&[]).map_err(|error| anyhow!(error))?;
         shares.drain(..WARM_UP_STEPS);
-        shares.sort_by(f64::total_cmp);
-        Ok(shares[shares.len() / 2])
+        crate::measured::median(shares).ok_or_else(|| anyhow!("no step was timed"))
     }
 
-    fn fused(&mut self, rows: &[usize], sampling: &[RowSampling<'_>]) -> Result<Vec<Sampled>, BackendError> {
-        self.backend.submit_fused(rows, sampling)?;
-        Ok(self.backend.read_fused(rows, sampling)?.sampled)
+    fn sample(&mut self, case: Case, arm: Arm, inputs: &[StepInput], widths: &[u32]) -> Result<Vec<Sampled>> {
+        let failed = |error| anyhow!("cannot sample: {error}");
+        let mask = &self.mask;
+        let settings: Vec<RowSampling<'_>> =
+            (0..case.batch).map(|row| settings(case, row, inputs[row], widths[row], mask)).collect();
+        let (fused, alone): (Vec<usize>, Vec<usize>) =
+            (0..case.batch).partition(|row| arm.is_fused(case, *row));
+        let mut sampled = Vec::with_capacity(case.batch);
+        if !fused.is_empty() {
+            let settings: Vec<RowSampling<'_>> = fused.iter().map(|row| settings[*row]).collect();
+            self.backend.submit_fused(&fused, &settings).map_err(failed)?;
+            let read = self.backend.read_fused(&fused, &settings).map_err(failed)?;
+            sampled.extend(fused.iter().copied().zip(read.sampled));
+        }
+        for row in alone {
+            sampled.push((row, self.backend.sample_row(row, &settings[row]).map_err(failed)?));
+        }
+        sampled.sort_by_key(|(row, _)| *row);
+        Ok(sampled.into_iter().map(|(_, sampled)| sampled).collect())
     }
 
     fn join(&mut self, row: usize) -> Result<StepInput> {
-        let prompt = scenario::prompt(&self.tokenizer, row)?;
+        let prompt = self.prompts.of_row(row)?;
         let Some((last, before)) = prompt.split_last() else {
             return Err(anyhow!("the chat template renders an empty prompt"));
         };
@@ -85,11 +99,11 @@ impl Shares {
 
 fn settings(
     case: Case,
-    arm: Arm,
     row: usize,
     input: StepInput,
     shortlist_width: u32,
-) -> RowSampling<'static> {
+    mask: &TokenMask,
+) -> RowSampling<'_> {
     let (temperature, top_p) = case.sampling.values();
     RowSampling {
         temperature,
@@ -97,7 +111,8 @@ fn settings(
         is_greedy: temperature == 0.0,
         noise_base: row_base(row as u64 + 1, input.kv_cache_tokens + 1),
         shortlist_width,
-        logprobs: (arm == Arm::Strict && row == 0).then_some(0),
+        mask: case.sampling.has_grammar(row).then_some(mask),
+        logprobs: case.logprobs,
         ..RowSampling::GREEDY
     }
 }
