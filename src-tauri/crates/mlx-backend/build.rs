@@ -1,4 +1,4 @@
-//! Compiles the CPU product of packed weights, on Linux, where MLX runs on the CPU.
+//! Compiles the CPU's products, attention and scans, on Linux, where MLX runs on the CPU.
 
 use std::path::Path;
 
@@ -42,15 +42,29 @@ fn main() {
         }
         build.compile(&format!("braid_kernel_{name}"));
     };
+    let scan = |name: &str, architecture: Option<&str>| {
+        let mut build = base();
+        build.file("cpp/scan.cpp").define("BRAID_SCANS", format!("scans_{name}").as_str());
+        // Nobody reads the floating point exceptions that would keep comparisons out of vectors.
+        build.flag("-fno-trapping-math").flag("-fno-math-errno");
+        if let Some(architecture) = architecture {
+            build.flag(format!("-march={architecture}"));
+        }
+        build.compile(&format!("braid_scan_{name}"));
+    };
     base()
         .file("cpp/primitive.cpp")
         .file("cpp/attention_primitive.cpp")
         .file("cpp/kv_write.cpp")
+        .file("cpp/scan_primitive.cpp")
         .file("cpp/pool.cpp")
         .compile("braid_primitive");
     kernel("baseline", None);
+    scan("baseline", None);
     if std::env::var("CARGO_CFG_TARGET_ARCH").as_deref() == Ok("x86_64") {
         kernel("v3", Some("x86-64-v3"));
+        scan("v3", Some("x86-64-v3"));
         kernel("v4", Some("x86-64-v4"));
+        scan("v4", Some("x86-64-v4"));
     }
 }

@@ -8,6 +8,7 @@ pub mod heads;
 pub mod kv_write;
 pub mod ops;
 pub mod packed;
+pub mod scan;
 
 use crate::error::{MlxError, Result};
 use engine::backend::Counters;

@@ -11,4 +11,5 @@ pub mod fused;
 pub mod noise;
 pub mod per_row;
 mod reports;
+pub mod rows;
 pub mod shortlist;

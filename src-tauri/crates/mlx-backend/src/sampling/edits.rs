@@ -3,7 +3,7 @@
 //! Only edits that some row asks for enter the graph. A row that does not ask goes through the edit of its
 //! neighbours unchanged, bit for bit: its penalty is 1, its bias 0, its mask all ones.
 
-use super::fused::{column, take_rows};
+use super::fused::{column, none, take_rows};
 use crate::error::Result;
 use crate::mx::{Array, Dtype, ops};
 use engine::TokenId;
@@ -65,7 +65,7 @@ impl MaskTable {
         let words = words_of(rows, (vocab as usize).div_ceil(32))?;
         let bits = ops::take_axis(&self.bits, &ops::view(&words, Dtype::Uint8)?, 0)?;
         let keep = ops::slice_axis(&ops::reshape(&bits, &[count, -1])?, 1, 0, vocab)?;
-        ops::select(&keep, x, &Array::from_f32(f32::NEG_INFINITY))
+        ops::select(&keep, x, &none())
     }
 }
 

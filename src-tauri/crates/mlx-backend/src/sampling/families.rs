@@ -1,8 +1,9 @@
 //! The three kinds of work that settings ask for: greedy, untruncated (temperature and min-p over all ids) and
 //! truncated (top-k and top-p over a shortlist). Each runs on its own rows only.
 
-use super::fused::{Sampler, column, flat};
-use super::{noise, shortlist};
+use super::fused::{Sampler, column, flat, none};
+use super::noise;
+use super::rows::Kept;
 use crate::error::Result;
 use crate::mx::{Array, ops};
 use engine::backend::RowSampling;
@@ -105,28 +106,34 @@ impl Sampler {
     /// Temperature, min-p and XTC over all ids.
     fn untruncated(&self, x: &Array, rows: &[RowSampling<'_>]) -> Result<Picks> {
         let temperatures = column(rows, |row| row.temperature);
-        let scaled = ops::divide(x, &temperatures)?;
         let top = ops::max(x, 1)?;
-        let mut keep = None;
+        let mut floors = None;
         if rows.iter().any(|row| row.min_p > 0.0) {
-            let floor = ops::add(&ops::divide(&top, &temperatures)?, &column(rows, ln_min_p))?;
-            keep = Some(ops::greater_equal(&scaled, &floor)?);
+            floors = Some(ops::add(&ops::divide(&top, &temperatures)?, &column(rows, ln_min_p))?);
         }
+        let mut ceilings = None;
         if rows.iter().any(|row| row.xtc_threshold.is_some()) {
-            keep = Some(without_top_choices(&scaled, keep.as_ref(), rows)?);
+            let scaled = ops::divide(x, &temperatures)?;
+            let within = match &floors {
+                Some(floors) => ops::select(&ops::greater_equal(&scaled, floors)?, &scaled, &none())?,
+                None => scaled,
+            };
+            ceilings = Some(least_top_choice(&within, &self.form().log_mass(&within, None)?, rows)?);
         }
-        let mut scores = ops::add(&scaled, &noise::gumbel(&bases(rows), self.mixed_ids())?)?;
-        if let Some(keep) = keep {
-            scores = ops::select(&keep, &scores, &none())?;
-        }
-        let tokens = flat(&ops::argmax(&scores, 1)?)?;
+        let kept = Kept {
+            temperatures: &temperatures,
+            floors: floors.as_ref(),
+            ceilings: ceilings.as_ref(),
+            bases: &bases(rows),
+        };
+        let tokens = flat(&self.form().draw(x, self.mixed_ids(), &kept)?)?;
         Ok(Picks { tokens, tops: flat(&top)?, too_narrow: None, width: 0 })
     }
 
     /// Top-k, top-p, min-p and XTC over the likeliest ids.
     fn truncated(&self, x: &Array, rows: &[RowSampling<'_>]) -> Result<Picks> {
         let width = self.width(rows);
-        let list = shortlist::shortlist(x, width as i32)?;
+        let list = self.form().shortlist(x, width as i32)?;
         let temperatures = column(rows, |row| row.temperature);
         let scaled = ops::divide(&list.values, &temperatures)?;
         let rank = ops::arange(scaled.dim(1))?;
@@ -154,7 +161,9 @@ impl Sampler {
         }
         keep = ops::logical_or(&keep, &ops::equal(&rank, &Array::from_int(0))?)?;
         if rows.iter().any(|row| row.xtc_threshold.is_some()) {
-            keep = without_top_choices(&scaled, Some(&keep), rows)?;
+            let within = ops::select(&keep, &scaled, &none())?;
+            let ceilings = least_top_choice(&within, &ops::logsumexp(&within, 1)?, rows)?;
+            keep = ops::logical_and(&keep, &ops::less_equal(&scaled, &ceilings)?)?;
         }
         let mixed = ops::take_axis(&ops::reshape(self.mixed_ids(), &[-1])?, &list.ids, 0)?;
         let scores = ops::add(&scaled, &noise::gumbel(&bases(rows), &mixed)?)?;
@@ -172,7 +181,7 @@ impl Sampler {
         rows: &[RowSampling<'_>],
         temperatures: &Array,
     ) -> Result<Array> {
-        let whole = |x: &Array| ops::logsumexp(&ops::divide(x, temperatures)?, 1);
+        let whole = |x: &Array| self.form().log_mass(x, Some(temperatures));
         let flags: Vec<bool> = rows.iter().map(|row| self.limits_k(row)).collect();
         match (flags.contains(&true), flags.contains(&false)) {
             (_, false) => ops::logsumexp(within, 1),
@@ -201,24 +210,13 @@ fn greedy(x: &Array) -> Result<Picks> {
     Ok(Picks { tokens: flat(&place)?, tops, too_narrow: None, width: 0 })
 }
 
-/// What XTC leaves of `keep` (all where `None`): everything no likelier than the least likely kept id that reaches the
-/// row's threshold. `scaled`: `[b, n]`, in any order.
-fn without_top_choices(scaled: &Array, keep: Option<&Array>, rows: &[RowSampling<'_>]) -> Result<Array> {
-    let within = match keep {
-        Some(keep) => ops::select(keep, scaled, &none())?,
-        None => scaled.clone(),
-    };
+/// The least likely kept logit that reaches the row's XTC threshold, `[b, 1]`: what is likelier goes. Infinity for rows
+/// where none does. `within`: `[b, n]` in any order, negative infinity where not kept; `log_mass`: `[b, 1]` of it.
+fn least_top_choice(within: &Array, log_mass: &Array, rows: &[RowSampling<'_>]) -> Result<Array> {
     // Rows without XTC: nothing reaches infinity.
     let ln_threshold = column(rows, |row| row.xtc_threshold.map_or(f32::INFINITY, f32::ln));
-    let reached_from = ops::add(&ops::logsumexp(&within, 1)?, &ln_threshold)?;
-    let reaches = ops::greater_equal(&within, &reached_from)?;
-    let least = ops::negative(&ops::max(&ops::select(&reaches, &ops::negative(scaled)?, &none())?, 1)?)?;
-    let spared = ops::less_equal(scaled, &least)?;
-    keep.map_or(Ok(spared.clone()), |keep| ops::logical_and(keep, &spared))
-}
-
-fn none() -> Array {
-    Array::from_f32(f32::NEG_INFINITY)
+    let reaches = ops::greater_equal(within, &ops::add(log_mass, &ln_threshold)?)?;
+    ops::negative(&ops::max(&ops::select(&reaches, &ops::negative(within)?, &none())?, 1)?)
 }
 
 fn ln_min_p(row: &RowSampling<'_>) -> f32 {

@@ -4,6 +4,7 @@ use super::edits::MaskTable;
 use super::families::{Family, Picks};
 use super::noise;
 use super::reports::Layout;
+use super::rows::Form;
 use crate::error::Result;
 use crate::mx::{self, Array, Dtype, Purpose, ops};
 use engine::TokenId;
@@ -21,6 +22,7 @@ pub struct Sampler {
     /// `[1, V]` u32: the id's part of the noise hash.
     mixed_ids: Array,
     masks: MaskTable,
+    form: Form,
 }
 
 /// A sampling graph that is not read yet.
@@ -58,6 +60,14 @@ impl Sampler {
     /// # Errors
     /// [`crate::MlxError::Op`].
     pub fn new(vocab: u32, tokenizer_tokens: u32) -> Result<Sampler> {
+        Sampler::in_form(Form::of_device(), vocab, tokenizer_tokens)
+    }
+
+    /// [`Sampler::new`] that works through rows in the form given.
+    ///
+    /// # Errors
+    /// [`crate::MlxError::Op`].
+    pub fn in_form(form: Form, vocab: u32, tokenizer_tokens: u32) -> Result<Sampler> {
         let ids = ops::reshape(&ops::cast(&ops::arange(vocab as i32)?, Dtype::Uint32)?, &[1, -1])?;
         let mixed_ids = noise::mix_ids(&ids)?;
         let known = (tokenizer_tokens < vocab).then(|| {
@@ -66,11 +76,19 @@ impl Sampler {
         });
         let masks = MaskTable::new();
         mx::wait(known.iter().chain([&mixed_ids]).chain(masks.arrays()), Purpose::Load)?;
-        Ok(Sampler { vocab, known, mixed_ids, masks })
+        Ok(Sampler { vocab, known, mixed_ids, masks, form })
+    }
+
+    pub(super) fn masks(&self) -> &MaskTable {
+        &self.masks
     }
 
     pub(super) fn vocab(&self) -> u32 {
         self.vocab
+    }
+
+    pub(super) fn form(&self) -> Form {
+        self.form
     }
 
     pub(super) fn mixed_ids(&self) -> &Array {
@@ -135,7 +153,7 @@ impl Sampler {
         let tokens = force(picks.tokens, sampling)?;
         let verdicts = verdicts(&ops::sum(&stages.biased, 1)?, &picks.tops, picks.too_narrow.as_ref())?;
         let layout = Layout::new(sampling, self.vocab as i32);
-        let reports = layout.build(&self.masks, &stages, sampling, &tokens)?;
+        let reports = layout.build(self, &stages, sampling, &tokens)?;
         let parts: Vec<&Array> = [&tokens, &verdicts].into_iter().chain(&reports).collect();
         let packed = ops::concatenate(&parts, 0)?;
         Ok(Submitted { tokens, packed, layout, widths, logits: logits.clone() })
@@ -146,7 +164,7 @@ impl Sampler {
         let x = ops::cast(logits, Dtype::Float32)?;
         match &self.known {
             // Chosen, not added to: whatever stands in the padding must not reach the row.
-            Some(known) => ops::select(known, &x, &Array::from_f32(f32::NEG_INFINITY)),
+            Some(known) => ops::select(known, &x, &none()),
             None => Ok(x),
         }
     }
@@ -221,7 +239,7 @@ fn verdicts(sums: &Array, tops: &Array, too_narrow: Option<&Array>) -> Result<Ar
         None => word(0),
     };
     let is_finite = ops::less(&flat(sums)?, &Array::from_f32(f32::INFINITY))?;
-    let is_nothing = ops::equal(tops, &Array::from_f32(f32::NEG_INFINITY))?;
+    let is_nothing = ops::equal(tops, &none())?;
     ops::select(&is_finite, &ops::select(&is_nothing, &word(NOTHING_ALLOWED), &fine)?, &word(NON_FINITE))
 }
 
@@ -234,6 +252,11 @@ fn force(tokens: Array, sampling: &[RowSampling<'_>]) -> Result<Array> {
     let is_forced: Vec<bool> = sampling.iter().map(|row| row.forced.is_some()).collect();
     let forced: Vec<TokenId> = sampling.iter().map(|row| row.forced.unwrap_or(0)).collect();
     ops::select(&Array::from_slice(&is_forced, &count), &Array::from_slice(&forced, &count), &tokens)
+}
+
+/// Negative infinity: the logit of what cannot be.
+pub(super) fn none() -> Array {
+    Array::from_f32(f32::NEG_INFINITY)
 }
 
 pub(super) fn flat(a: &Array) -> Result<Array> {

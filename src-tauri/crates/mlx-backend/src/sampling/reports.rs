@@ -1,8 +1,7 @@
 //! What a row can ask to be told beside its token: log-probabilities, and what its bias changed.
 
-use super::edits::{MaskTable, Stages};
-use super::fused::{flat, take_rows};
-use super::shortlist;
+use super::edits::Stages;
+use super::fused::{Sampler, flat, take_rows};
 use crate::error::Result;
 use crate::mx::{Array, Dtype, ops};
 use engine::backend::{BiasTrace, RowSampling, TokenLogprobs};
@@ -33,7 +32,7 @@ impl Layout {
     /// `tokens`: `[b]` u32.
     pub(super) fn build(
         &self,
-        masks: &MaskTable,
+        sampler: &Sampler,
         stages: &Stages,
         rows: &[RowSampling<'_>],
         tokens: &Array,
@@ -42,10 +41,10 @@ impl Layout {
         let tokens = ops::reshape(tokens, &[-1, 1])?;
         if !self.with_logprobs.is_empty() {
             let raw = take_rows(&stages.raw, &self.with_logprobs)?;
-            let log_mass = ops::logsumexp(&raw, 1)?;
+            let log_mass = sampler.form().log_mass(&raw, None)?;
             parts.push(bits(&logprob(&raw, &log_mass, &take_rows(&tokens, &self.with_logprobs)?)?)?);
             if self.alternatives > 0 {
-                let list = shortlist::shortlist(&raw, self.alternatives as i32)?;
+                let list = sampler.form().shortlist(&raw, self.alternatives as i32)?;
                 parts.push(flat(&list.ids)?);
                 parts.push(bits(&ops::subtract(&list.values, &log_mass)?)?);
             }
@@ -53,10 +52,10 @@ impl Layout {
         if !self.with_trace.is_empty() {
             let tokens = take_rows(&tokens, &self.with_trace)?;
             let with = take_rows(&stages.masked, &self.with_trace)?;
-            let without = masks.unbiased(stages, rows, &self.with_trace)?;
+            let without = sampler.masks().unbiased(stages, rows, &self.with_trace)?;
             parts.push(flat(&ops::argmax(&without, 1)?)?);
             for x in [with, without] {
-                parts.push(bits(&logprob(&x, &ops::logsumexp(&x, 1)?, &tokens)?)?);
+                parts.push(bits(&logprob(&x, &sampler.form().log_mass(&x, None)?, &tokens)?)?);
             }
         }
         Ok(parts)

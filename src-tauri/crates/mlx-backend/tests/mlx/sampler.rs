@@ -1,6 +1,7 @@
 //! The fused sampler on MLX against golden values, the host reference, itself alone, and itself permuted.
 
 mod edges;
+mod forms;
 mod settings;
 
 use engine::backend::{BadRow, RowSampling, Sampled};
