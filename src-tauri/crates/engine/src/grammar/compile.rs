@@ -9,6 +9,7 @@ use llguidance::{
     JsonCompileOptions, ParserFactory, TokenParser, api::TopLevelGrammar, earley::SlicedBiasComputer,
     toktrie::TokEnv,
 };
+use regex_syntax::ast::{self, Ast, Span, Visitor};
 use serde_json::Value;
 use text::Tokenizer;
 
@@ -62,10 +63,15 @@ impl Grammars {
             GrammarSource::JsonSchema(text) => self.compile_schema(text)?,
             GrammarSource::Regex(pattern) => {
                 check_pattern(pattern)?;
-                self.parser(TopLevelGrammar::from_regex(pattern))?.map_err(|reason| refusal("", reason))?
+                let unsupported = |reason: String| refusal(&assertion_place(pattern), split_place(&reason).1);
+                self.parser(TopLevelGrammar::from_regex(pattern))?.map_err(unsupported)?
             }
             GrammarSource::Lark(text) => {
-                self.parser(TopLevelGrammar::from_lark(text.clone()))?.map_err(|reason| placed(&reason))?
+                let malformed = |reason: String| {
+                    let (at, reason) = split_place(&reason);
+                    refusal(&at, reason)
+                };
+                self.parser(TopLevelGrammar::from_lark(text.clone()))?.map_err(malformed)?
             }
         };
         Grammar::new(parser, self.shared.tokenizer.clone(), vocab_width)
@@ -123,14 +129,41 @@ fn check_pattern(pattern: &str) -> Result<(), EngineError> {
     })
 }
 
-/// The library begins its messages about Lark with the line and column, as `3(5): ` or `at 3(5): `.
-fn placed(message: &str) -> EngineError {
+/// Where a well-formed pattern looks around: the library follows assertions only where they hold of themselves, at
+/// the ends. "" if it does so nowhere else.
+fn assertion_place(pattern: &str) -> String {
+    struct Found(Option<Span>);
+    impl Visitor for Found {
+        type Output = Option<Span>;
+        type Err = std::convert::Infallible;
+
+        fn visit_pre(&mut self, ast: &Ast) -> Result<(), Self::Err> {
+            if let Ast::Assertion(assertion) = ast
+                && assertion.span.start.offset > 0
+                && self.0.is_none()
+            {
+                self.0 = Some(assertion.span);
+            }
+            Ok(())
+        }
+
+        fn finish(self) -> Result<Option<Span>, Self::Err> {
+            Ok(self.0)
+        }
+    }
+    let parsed = regex_syntax::ast::parse::Parser::new().parse(pattern).ok();
+    let found = parsed.and_then(|ast| ast::visit(&ast, Found(None)).ok().flatten());
+    found.map_or(String::new(), |span| place(span.start.line, span.start.column))
+}
+
+/// Splits off the line and column that the library begins its messages about Lark with, as `3(5): ` or `at 3(5): `.
+fn split_place(message: &str) -> (String, String) {
     let rest = message.strip_prefix("at ").unwrap_or(message);
     let parts = rest.split_once(": ").and_then(|(at, reason)| {
         let (line, column) = at.strip_suffix(')')?.split_once('(')?;
-        Some(refusal(&place(line.parse().ok()?, column.parse().ok()?), reason.to_string()))
+        Some((place(line.parse().ok()?, column.parse().ok()?), reason.to_string()))
     });
-    parts.unwrap_or_else(|| refusal("", message.to_string()))
+    parts.unwrap_or_else(|| (String::new(), message.to_string()))
 }
 
 fn place(line: usize, column: usize) -> String {

@@ -84,8 +84,10 @@ pub(super) fn blame(schema: &Value, compiles: impl Fn(&Value) -> bool) -> String
         rest.as_object_mut().is_some_and(|keywords| keywords.remove(keyword).is_some())
             && compiles(&alone(&rest, schema))
     };
-    let keyword =
-        part.schema.as_object().and_then(|keywords| keywords.keys().find(|keyword| without(keyword)));
+    // Without its type a part restricts so little that it may compile whatever is wrong with it.
+    let (types, others): (Vec<_>, Vec<_>) =
+        part.schema.as_object().into_iter().flat_map(Map::keys).partition(|keyword| *keyword == "type");
+    let keyword = others.into_iter().chain(types).find(|keyword| without(keyword));
     keyword.map_or(part.at.clone(), |keyword| format!("{}/{}", part.at, escape(keyword)))
 }
 

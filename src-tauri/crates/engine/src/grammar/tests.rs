@@ -129,6 +129,9 @@ fn what_a_schema_cannot_have_enforced_is_refused_by_its_pointer() {
         (of("o", json!({ "oneOf": [{ "minimum": 1 }, { "maximum": 3 }] })), "/properties/o/oneOf"),
         (of("r", json!({ "$ref": "#/$defs/none" })), "/properties/r/$ref"),
         (of("t", json!({ "type": "text" })), "/properties/t/type"),
+        (json!({ "type": "string", "minLength": 5, "maxLength": 3 }), "/minLength"),
+        (json!({ "enum": [] }), "/enum"),
+        (json!(false), ""),
         (json!({ "items": 3 }), "/items"),
         (json!({ "type": "object", "properties": [] }), "/properties"),
     ];
@@ -204,4 +207,14 @@ fn tokens_of_several_bytes_spell_what_a_schema_allows() {
         }
     }
     assert_eq!(String::from_utf8_lossy(&said), text);
+}
+
+#[test]
+fn a_pattern_may_be_anchored_at_its_ends_only() {
+    for anchored in ["^[0-9]{2}$", "\\A[0-9]{2}\\z", "^1|[0-9]2$"] {
+        let mut grammar = compile(&pattern(anchored)).expect("ends are where the answer ends");
+        assert_eq!(say(&mut grammar, "12"), Some(Progress::Complete), "{anchored}");
+    }
+    assert_eq!(refusal(&pattern(r"(ab)\b c")).0, "line 1, column 5");
+    assert_eq!(refusal(&pattern("^a\nb$c$")).0, "line 2, column 2");
 }
