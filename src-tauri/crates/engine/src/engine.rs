@@ -155,7 +155,8 @@ impl<B: Backend> Engine<B> {
     /// of the batch and nothing else.
     ///
     /// # Errors
-    /// [`EngineError::RepeatedFaults`] if the backend failed three times within a minute: the caller must give up.
+    /// [`EngineError::RepeatedFaults`] if the backend failed three times within a minute, [`EngineError::Backend`] if it
+    /// cannot be rebuilt: the caller must give up.
     pub fn step(&mut self) -> Result<(), EngineError> {
         let outcome = self.run_step();
         outcome.or_else(|fault| self.recover(fault))

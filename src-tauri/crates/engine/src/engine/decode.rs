@@ -100,6 +100,17 @@ impl<B: Backend> Engine<B> {
             host: now - read_at,
             counted,
         };
+        if tracing::enabled!(tracing::Level::TRACE) {
+            let fingerprint = self.backend.dispatch_fingerprint();
+            tracing::trace!(
+                step = self.steps.next_step(),
+                ?wall,
+                ?forward,
+                ?overlap_off,
+                fingerprint,
+                "decode step"
+            );
+        }
         self.scheduler.record_step(wall);
         self.steps.record(sample, now);
         self.faults.record_clean_step();
