@@ -1,5 +1,7 @@
 //! Rotation and one-token attention on the CPU against MLX's own operations.
 
+use crate::starter;
+use engine::backend::{Backend, StepInput};
 use mlx_backend::mx::ops::Mask;
 use mlx_backend::mx::{self, Array, Purpose, heads, ops};
 
@@ -111,4 +113,32 @@ fn heads_that_do_not_fit_are_an_error_that_says_so() {
     assert!(error.to_string().contains("do not fit"), "{error}");
     let error = heads::turn(&q, &keys, &keys).expect_err("tables of another shape");
     assert!(error.to_string().contains("do not fit"), "{error}");
+}
+
+/// Logits of the third teacher-forced step of each prompt, together.
+fn third_logits(prompts: &[Vec<u32>]) -> Vec<Vec<f32>> {
+    let mut backend = starter::load();
+    let mut inputs: Vec<StepInput> =
+        (0..).zip(prompts).map(|(id, prompt)| starter::join(&mut backend, id, prompt)).collect();
+    for token in [2000, 2031, 2062] {
+        backend.forward(&inputs).expect("forward runs");
+        for input in &mut inputs {
+            *input = StepInput { token, kv_cache_tokens: input.kv_cache_tokens + 1 };
+        }
+    }
+    backend.probe_logits().expect("logits can be read")
+}
+
+#[test]
+fn on_the_cpu_a_row_of_any_batch_has_the_very_logits_it_has_alone() {
+    if !heads::supports(64) || !starter::load().facts().device.starts_with("cpu") {
+        return;
+    }
+    // Ten rows: a full panel of the packed product and a second one of two.
+    let lens = [5, 300, 62, 1, 64, 65, 20, 33, 2, 129];
+    let prompts: Vec<Vec<u32>> = (0..).zip(lens).map(|(salt, len)| starter::prompt(len, salt)).collect();
+    let together = third_logits(&prompts);
+    for row in [0, 1, 3, 7, 9] {
+        assert_eq!(third_logits(&prompts[row..=row])[0], together[row], "row {row} of {} tokens", lens[row]);
+    }
 }
