@@ -229,16 +229,15 @@ impl Scheduler {
         }
     }
 
-    /// A row has the urgency of whoever waits for it.
+    /// A row ranks like the shortest of those who wait for it, since they finish with it.
     fn parked(&self, row: &Row) -> Parked {
         let remaining_tokens = row.prefill_remaining();
         let mut parked = Parked { remaining_tokens, rank_tokens: remaining_tokens, since: row.parked_since };
         for reading in &self.readings {
             let Some(leader) = reading.leader().filter(|leader| leader.id == row.id) else { continue };
             let shared = leader.tokens.saturating_sub(row.kv_cache_tokens() as usize);
-            let own = reading.row.prefill_remaining() - leader.tokens;
+            let own = reading.row.prefill_remaining().saturating_sub(leader.tokens);
             parked.rank_tokens = parked.rank_tokens.min(shared + own);
-            parked.since = parked.since.min(reading.row.parked_since);
         }
         parked
     }

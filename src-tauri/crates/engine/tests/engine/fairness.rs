@@ -173,6 +173,25 @@ fn a_newcomer_with_6000_tokens_beside_three_rows_starts_in_time_and_delays_nobod
 }
 
 #[test]
+fn a_prompt_that_waits_for_an_equal_one_costs_the_talking_rows_nothing() {
+    let step = 20 * MS;
+    let mut bench = Bench::new(script(500, step));
+    let talking: Vec<_> = (0..3).map(|i| bench.submit(&format!("{i}"), long())).collect();
+    bench.steps(20);
+    let log = bench.engine.backend().log();
+    let mut reading: Vec<_> = (0..2).map(|_| bench.submit(&"x".repeat(6_000), params())).collect();
+    log.lock().unwrap().clear();
+    while reading[1].read().text.is_empty() {
+        bench.steps(1);
+    }
+    let tokens = forwards(&log.lock().unwrap());
+    let mean = (tokens[tokens.len() - 1] - tokens[0]) / (tokens.len() - 1) as u32;
+    assert!(mean <= step.mul_f64(1.5) + MS, "{mean:?} between two tokens");
+    assert_eq!(bench.tokens_read(), 5_999);
+    drop(talking);
+}
+
+#[test]
 fn stop_takes_effect_within_a_quarter_of_a_second_on_a_slow_device() {
     let mut bench = Bench::new(script(4_000, 50 * MS));
     let mut reading = bench.submit(&"x".repeat(20_000), params());

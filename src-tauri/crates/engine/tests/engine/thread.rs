@@ -2,8 +2,8 @@
 
 use crate::support::{params, tokenizer};
 use engine::{
-    EngineConfig, EngineError, EngineEvent, EngineHandle, EnginePhase, EngineThread, EventReceiver,
-    FinishReason, GateMode, NewRequest, Pulse, RequestId,
+    EngineConfig, EngineError, EngineEvent, EngineHandle, EnginePhase, EngineSnapshot, EngineThread,
+    EventReceiver, FinishReason, GateMode, NewRequest, OwnerId, Pulse, RequestId,
     params::SamplingParams,
     testing::{Answer, FakeBackend, Scenario, Script},
 };
@@ -216,4 +216,30 @@ async fn an_idle_engine_leaves_the_backend_alone() {
     status.wait_for(|snapshot| snapshot.gate_mode == GateMode::Strict).await.unwrap();
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert_eq!(log.lock().unwrap().len(), calls);
+}
+
+#[tokio::test]
+async fn what_a_conversation_left_is_published_and_goes_when_it_is_forgotten() {
+    let (_thread, handle) = start(Script::default()).await;
+    let turn = request(&"p".repeat(100), params());
+    let (_, mut receiver) = handle.submit(NewRequest { owner: Some(OwnerId(1)), ..turn }).unwrap();
+    read(&mut receiver).await;
+    let mut status = handle.status();
+    let snapshot_bytes =
+        |snapshot: &EngineSnapshot| snapshot.ledger.map_or(0, |ledger| ledger.snapshot_bytes);
+    status.wait_for(|snapshot| snapshot_bytes(snapshot) > 0).await.unwrap();
+    handle.forget(OwnerId(1));
+    status.wait_for(|snapshot| snapshot_bytes(snapshot) == 0).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_cap_on_memory_holds_from_submission_on() {
+    let config = EngineConfig { max_memory_bytes: Some(20_000), ..EngineConfig::new(tokenizer()) };
+    let build = || Ok(FakeBackend::new(Script::default()));
+    let (_thread, handle) = EngineThread::spawn(config, build).unwrap();
+    ready(&handle).await;
+    let refused = handle.submit(request("p", SamplingParams { max_tokens: 4_000, ..params() }));
+    assert!(matches!(refused, Err(EngineError::TooLarge { limit_bytes: 20_000, .. })), "{refused:?}");
+    let (_, mut receiver) = submit(&handle, "p", params());
+    assert!(matches!(read(&mut receiver).await.1, EngineEvent::Finished { .. }));
 }
