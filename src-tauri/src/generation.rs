@@ -300,6 +300,7 @@ impl Answering {
             finish_reason: conversation::word(&reason),
             receipt_json: Some(to_json("receipt", receipt)?),
             error_code: error.and_then(|error| conversation::word(&error.code())),
+            token_details_json: None,
         };
         let mut tries = 1;
         loop {

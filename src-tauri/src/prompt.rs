@@ -5,6 +5,7 @@ use text::ChatMessage;
 
 /// Builds the messages of a prompt: system prompt if there is one, the path, then the new question.
 ///
+/// What was thought before an answer is not part of it: templates drop it, and it would only fill the context window.
 /// Answers that were stopped, interrupted or failed count with the text they have; those without text are left out,
 /// and the questions around them become one, because some templates refuse two questions in a row.
 pub fn messages(system_prompt: &str, path: &[Message], question: &str) -> Vec<ChatMessage> {
@@ -49,6 +50,8 @@ mod tests {
             role,
             state,
             text: text.into(),
+            thinking: String::new(),
+            thinking_tokens: 0,
             output_tokens: 0,
             created_at_ms: 0,
             finished_at_ms: None,

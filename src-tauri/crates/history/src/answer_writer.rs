@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 
-use crate::{AnswerEnd, FinishState, History, HistoryError, MessageId};
+use crate::{AnswerEnd, AnswerPiece, FinishState, History, HistoryError, MessageId};
 
 /// Longest time a delta waits for its flush to begin; also the pause before a failed flush is tried again.
 pub const FLUSH_INTERVAL: Duration = Duration::from_millis(500);
@@ -28,7 +28,7 @@ type FailureSlot = Arc<Mutex<Option<HistoryError>>>;
 
 #[derive(Debug)]
 enum Command {
-    Push { delta: String, output_tokens: u32 },
+    Push(AnswerPiece),
     Flush { reply: oneshot::Sender<Result<(), HistoryError>> },
     Finish { end: AnswerEnd, reply: oneshot::Sender<Result<(), HistoryError>> },
 }
@@ -49,15 +49,22 @@ impl AnswerWriter {
         Self { commands, failure }
     }
 
-    /// Takes the next piece of text; never waits. `output_tokens`: tokens of the whole answer up to here.
+    /// Takes the next text of the answer; never waits. `output_tokens`: tokens of the whole answer up to here.
     ///
     /// # Errors
-    /// The failure of an earlier flush, reported once. The delta is taken all the same; if
+    /// As [`AnswerWriter::push_piece`].
+    pub fn push(&self, delta: &str, output_tokens: u32) -> Result<(), HistoryError> {
+        self.push_piece(AnswerPiece { text: delta.to_owned(), output_tokens, ..AnswerPiece::default() })
+    }
+
+    /// Takes what comes next; never waits.
+    ///
+    /// # Errors
+    /// The failure of an earlier flush, reported once. The piece is taken all the same; if
     /// [`HistoryError::is_transient`], all text so far will be tried again, otherwise the answer can no longer be
     /// written and text is discarded.
-    pub fn push(&self, delta: &str, output_tokens: u32) -> Result<(), HistoryError> {
-        let command = Command::Push { delta: delta.to_owned(), output_tokens };
-        self.commands.send(command).map_err(|_| HistoryError::WriterStopped)?;
+    pub fn push_piece(&self, piece: AnswerPiece) -> Result<(), HistoryError> {
+        self.commands.send(Command::Push(piece)).map_err(|_| HistoryError::WriterStopped)?;
         self.take_failure().map_or(Ok(()), Err)
     }
 
@@ -69,7 +76,7 @@ impl AnswerWriter {
     /// Writes everything pushed so far now.
     ///
     /// # Errors
-    /// As [`History::append_answer_text`]. The text is kept for another try.
+    /// As [`History::append_answer_piece`]. The text is kept for another try.
     pub async fn flush(&self) -> Result<(), HistoryError> {
         let (reply, answer) = oneshot::channel();
         self.ask(Command::Flush { reply }, answer).await
@@ -96,16 +103,11 @@ impl AnswerWriter {
 
 /// Where flushes go: the history, or a recorder in tests of the timing.
 trait Sink: Send + 'static {
-    fn append(
-        &self,
-        delta: &str,
-        output_tokens: u32,
-    ) -> impl Future<Output = Result<(), HistoryError>> + Send;
+    fn append(&self, piece: &AnswerPiece) -> impl Future<Output = Result<(), HistoryError>> + Send;
 
     fn finish(
         &self,
-        tail: &str,
-        output_tokens: u32,
+        tail: &AnswerPiece,
         end: &AnswerEnd,
     ) -> impl Future<Output = Result<(), HistoryError>> + Send;
 }
@@ -116,20 +118,19 @@ struct HistorySink {
 }
 
 impl Sink for HistorySink {
-    async fn append(&self, delta: &str, output_tokens: u32) -> Result<(), HistoryError> {
-        self.history.append_answer_text(self.answer, delta, output_tokens).await
+    async fn append(&self, piece: &AnswerPiece) -> Result<(), HistoryError> {
+        self.history.append_answer_piece(self.answer, piece).await
     }
 
-    async fn finish(&self, tail: &str, output_tokens: u32, end: &AnswerEnd) -> Result<(), HistoryError> {
-        self.history.finish_answer_with(self.answer, tail, output_tokens, end).await
+    async fn finish(&self, tail: &AnswerPiece, end: &AnswerEnd) -> Result<(), HistoryError> {
+        self.history.finish_answer_with(self.answer, tail, end).await
     }
 }
 
 /// Text pushed and not yet written.
 #[derive(Default)]
 struct Pending {
-    text: String,
-    output_tokens: u32,
+    piece: AnswerPiece,
     /// When it must be flushed; `None` if there is nothing to flush.
     due: Option<Instant>,
 }
@@ -154,7 +155,7 @@ impl<S: Sink> Flusher<S> {
                 }
             };
             match command {
-                Some(Command::Push { delta, output_tokens }) => self.take(&delta, output_tokens),
+                Some(Command::Push(piece)) => self.take(&piece),
                 Some(Command::Flush { reply }) => drop(reply.send(self.flush().await)),
                 Some(Command::Finish { end, reply }) => {
                     let result = self.finish(&end).await;
@@ -169,9 +170,8 @@ impl<S: Sink> Flusher<S> {
         }
     }
 
-    fn take(&mut self, delta: &str, output_tokens: u32) {
-        self.pending.text.push_str(delta);
-        self.pending.output_tokens = output_tokens;
+    fn take(&mut self, piece: &AnswerPiece) {
+        self.pending.piece.extend(piece);
         self.pending.due.get_or_insert_with(|| Instant::now() + FLUSH_INTERVAL);
     }
 
@@ -179,13 +179,13 @@ impl<S: Sink> Flusher<S> {
         if self.pending.due.is_none() {
             return Ok(());
         }
-        let result = self.sink.append(&self.pending.text, self.pending.output_tokens).await;
+        let result = self.sink.append(&self.pending.piece).await;
         self.settle(&result);
         result
     }
 
     async fn finish(&mut self, end: &AnswerEnd) -> Result<(), HistoryError> {
-        let result = self.sink.finish(&self.pending.text, self.pending.output_tokens, end).await;
+        let result = self.sink.finish(&self.pending.piece, end).await;
         self.settle(&result);
         result
     }
@@ -200,7 +200,7 @@ impl<S: Sink> Flusher<S> {
             }
             Err(HistoryError::InvalidJson { .. }) => {}
             Ok(()) | Err(_) => {
-                self.pending.text.clear();
+                self.pending.piece.clear();
                 self.pending.due = None;
             }
         }
@@ -216,6 +216,7 @@ impl<S: Sink> Flusher<S> {
             finish_reason: None,
             receipt_json: None,
             error_code: None,
+            token_details_json: None,
         };
         match self.finish(&end).await {
             // The answer was finished or purged by another hand: nothing of it is lost here.
@@ -266,12 +267,12 @@ mod tests {
     }
 
     impl Sink for Recorder {
-        async fn append(&self, delta: &str, _output_tokens: u32) -> Result<(), HistoryError> {
-            self.write(delta)
+        async fn append(&self, piece: &AnswerPiece) -> Result<(), HistoryError> {
+            self.write(&piece.text)
         }
 
-        async fn finish(&self, tail: &str, output_tokens: u32, end: &AnswerEnd) -> Result<(), HistoryError> {
-            self.write(&format!("{tail}|{output_tokens}|{:?}", end.state))
+        async fn finish(&self, tail: &AnswerPiece, end: &AnswerEnd) -> Result<(), HistoryError> {
+            self.write(&format!("{}|{}|{:?}", tail.text, tail.output_tokens, end.state))
         }
     }
 
@@ -279,7 +280,13 @@ mod tests {
     const STEP: Duration = Duration::from_millis(1);
 
     fn complete() -> AnswerEnd {
-        AnswerEnd { state: FinishState::Complete, finish_reason: None, receipt_json: None, error_code: None }
+        AnswerEnd {
+            state: FinishState::Complete,
+            finish_reason: None,
+            receipt_json: None,
+            error_code: None,
+            token_details_json: None,
+        }
     }
 
     #[tokio::test(start_paused = true)]

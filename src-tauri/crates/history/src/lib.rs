@@ -44,7 +44,7 @@ pub use backup::KEPT_BACKUPS;
 pub use conversations::{Conversation, ConversationSummary, PREVIEW_CHARS};
 pub use error::HistoryError;
 pub use ids::{ConversationId, MessageId};
-pub use messages::{AnswerEnd, FinishState, Message, MessageState, Role, Turn};
+pub use messages::{AnswerEnd, AnswerPiece, FinishState, Message, MessageState, Role, Turn};
 
 /// Read connections at most.
 pub const MAX_READERS: u32 = 4;
@@ -179,6 +179,7 @@ mod tests {
             finish_reason: None,
             receipt_json: None,
             error_code: None,
+            token_details_json: None,
         };
         writer.finish(end).await.unwrap();
         let answer = history.open_conversation(chat).await.unwrap().path.pop().unwrap();

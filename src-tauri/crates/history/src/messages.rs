@@ -26,8 +26,12 @@ pub struct Message {
     pub state: MessageState,
     /// Its text; while streaming, what has been flushed so far.
     pub text: String,
+    /// What the model thought before the text; empty for a user message.
+    pub thinking: String,
     /// Tokens of the answer; 0 for a user message.
     pub output_tokens: u32,
+    /// Tokens of the thinking, not counted in `output_tokens`.
+    pub thinking_tokens: u32,
     /// When it was stored.
     pub created_at_ms: i64,
     /// When the answer ended; `None` while streaming and for a user message.
@@ -62,6 +66,37 @@ pub struct AnswerEnd {
     pub receipt_json: Option<String>,
     /// The app's error code, if it failed.
     pub error_code: Option<String>,
+    /// JSON text: what was recorded of the answer's tokens. See [`History::token_details`].
+    pub token_details_json: Option<String>,
+}
+
+/// What is added to a streaming answer at once.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AnswerPiece {
+    /// Appended to the text.
+    pub text: String,
+    /// Appended to the thinking.
+    pub thinking: String,
+    /// Tokens of the text up to here; 0 leaves the count as it is.
+    pub output_tokens: u32,
+    /// Tokens of the thinking up to here; 0 leaves the count as it is.
+    pub thinking_tokens: u32,
+}
+
+impl AnswerPiece {
+    /// Adds a later piece to this one.
+    pub(crate) fn extend(&mut self, later: &AnswerPiece) {
+        self.text.push_str(&later.text);
+        self.thinking.push_str(&later.thinking);
+        self.output_tokens = self.output_tokens.max(later.output_tokens);
+        self.thinking_tokens = self.thinking_tokens.max(later.thinking_tokens);
+    }
+
+    /// Forgets the texts, which are written or never can be.
+    pub(crate) fn clear(&mut self) {
+        self.text.clear();
+        self.thinking.clear();
+    }
 }
 
 impl History {
@@ -140,25 +175,41 @@ impl History {
 
     /// Appends text to a streaming answer. `output_tokens`: tokens of the whole answer up to here.
     ///
-    /// Writes one page whatever the answer's length. Prefer [`AnswerWriter`](crate::AnswerWriter), which batches.
-    ///
     /// # Errors
-    /// [`HistoryError::AnswerNotStreaming`], [`HistoryError::MessageNotFound`].
+    /// As [`History::append_answer_piece`].
     pub async fn append_answer_text(
         &self,
         answer: MessageId,
         delta: &str,
         output_tokens: u32,
     ) -> Result<(), HistoryError> {
+        let piece = AnswerPiece { text: delta.to_owned(), output_tokens, ..AnswerPiece::default() };
+        self.append_answer_piece(answer, &piece).await
+    }
+
+    /// Appends to a streaming answer.
+    ///
+    /// Writes one page whatever the answer's length. Prefer [`AnswerWriter`](crate::AnswerWriter), which batches.
+    ///
+    /// # Errors
+    /// [`HistoryError::AnswerNotStreaming`], [`HistoryError::MessageNotFound`].
+    pub async fn append_answer_piece(
+        &self,
+        answer: MessageId,
+        piece: &AnswerPiece,
+    ) -> Result<(), HistoryError> {
         let mut connection = self.writer(Durability::Soon).await?;
         let written = sqlx::query(
-            "INSERT INTO answer_pieces (message_id, seq, output_tokens, text)
-             SELECT m.id, coalesce((SELECT max(seq) FROM answer_pieces WHERE message_id = m.id), 0) + 1, ?2, ?3
+            "INSERT INTO answer_pieces (message_id, seq, output_tokens, text, thinking_tokens, thinking)
+             SELECT m.id, coalesce((SELECT max(seq) FROM answer_pieces WHERE message_id = m.id), 0) + 1,
+                    ?2, ?3, ?4, ?5
              FROM messages AS m WHERE m.id = ?1 AND m.state = 'streaming'",
         )
         .bind(answer)
-        .bind(output_tokens)
-        .bind(delta)
+        .bind(piece.output_tokens)
+        .bind(&piece.text)
+        .bind(piece.thinking_tokens)
+        .bind(&piece.thinking)
         .execute(&mut *connection)
         .await?;
         if written.rows_affected() == 0 {
@@ -172,19 +223,19 @@ impl History {
     /// # Errors
     /// [`HistoryError::AnswerNotStreaming`], [`HistoryError::MessageNotFound`], [`HistoryError::InvalidJson`].
     pub async fn finish_answer(&self, answer: MessageId, end: &AnswerEnd) -> Result<(), HistoryError> {
-        self.finish_answer_with(answer, "", 0, end).await
+        self.finish_answer_with(answer, &AnswerPiece::default(), end).await
     }
 
     /// [`History::finish_answer`] after appending `tail`, in one transaction.
     pub(crate) async fn finish_answer_with(
         &self,
         answer: MessageId,
-        tail: &str,
-        output_tokens: u32,
+        tail: &AnswerPiece,
         end: &AnswerEnd,
     ) -> Result<(), HistoryError> {
-        if let Some(receipt) = &end.receipt_json {
-            decode::require_json("receipt_json", receipt)?;
+        let json = [("receipt_json", &end.receipt_json), ("token_details_json", &end.token_details_json)];
+        for (field, text) in json {
+            text.as_deref().map_or(Ok(()), |text| decode::require_json(field, text))?;
         }
         let now_ms = now_ms();
         let mut connection = self.writer(Durability::Now).await?;
@@ -195,21 +246,34 @@ impl History {
                          FROM answer_pieces WHERE message_id = ?1) || ?2,
                  output_tokens = max(?3, (SELECT coalesce(max(output_tokens), 0)
                                           FROM answer_pieces WHERE message_id = ?1)),
-                 state = ?4, finish_reason = ?5, receipt_json = ?6, error_code = ?7, finished_at_ms = ?8
+                 state = ?4, finish_reason = ?5, receipt_json = ?6, error_code = ?7, finished_at_ms = ?8,
+                 thinking = (SELECT coalesce(group_concat(thinking, '' ORDER BY seq), '')
+                             FROM answer_pieces WHERE message_id = ?1) || ?9,
+                 thinking_tokens = max(?10, (SELECT coalesce(max(thinking_tokens), 0)
+                                             FROM answer_pieces WHERE message_id = ?1))
              WHERE id = ?1 AND state = 'streaming'",
         )
         .bind(answer)
-        .bind(tail)
-        .bind(output_tokens)
+        .bind(&tail.text)
+        .bind(tail.output_tokens)
         .bind(MessageState::from(end.state).as_str())
         .bind(end.finish_reason.as_deref())
         .bind(end.receipt_json.as_deref())
         .bind(end.error_code.as_deref())
         .bind(now_ms)
+        .bind(&tail.thinking)
+        .bind(tail.thinking_tokens)
         .execute(&mut *transaction)
         .await?;
         if finished.rows_affected() == 0 {
             return Err(not_streaming(&mut transaction, answer).await?);
+        }
+        if let Some(details) = &end.token_details_json {
+            sqlx::query("INSERT INTO token_details (message_id, details_json) VALUES (?1, ?2)")
+                .bind(answer)
+                .bind(details)
+                .execute(&mut *transaction)
+                .await?;
         }
         sqlx::query("DELETE FROM answer_pieces WHERE message_id = ?")
             .bind(answer)
@@ -225,6 +289,15 @@ impl History {
         .await?;
         transaction.commit().await?;
         Ok(())
+    }
+
+    /// The JSON text of what was recorded of an answer's tokens; `None` if there is nothing or it cannot be read.
+    pub async fn token_details(&self, answer: MessageId) -> Result<Option<String>, HistoryError> {
+        let row = sqlx::query("SELECT details_json FROM token_details WHERE message_id = ?")
+            .bind(answer)
+            .fetch_optional(&self.shared.reader)
+            .await?;
+        row.map_or(Ok(None), |row| decode::json(&row, "details_json"))
     }
 
     /// Shows the version `message`: the path then runs through it to the newest message below it.
@@ -273,6 +346,10 @@ pub async fn interrupt_streaming(connection: &mut SqliteConnection) -> Result<u6
                      FROM answer_pieces AS p WHERE p.message_id = messages.id),
              output_tokens = (SELECT coalesce(max(p.output_tokens), 0)
                               FROM answer_pieces AS p WHERE p.message_id = messages.id),
+             thinking = (SELECT coalesce(group_concat(p.thinking, '' ORDER BY p.seq), '')
+                         FROM answer_pieces AS p WHERE p.message_id = messages.id),
+             thinking_tokens = (SELECT coalesce(max(p.thinking_tokens), 0)
+                                FROM answer_pieces AS p WHERE p.message_id = messages.id),
              state = 'interrupted', finished_at_ms = ?
          WHERE state = 'streaming'",
     )

@@ -112,6 +112,14 @@ pub async fn read_path(
                           WHERE p.message_id = m.id)
                     ELSE m.output_tokens END AS output_tokens,
                 CASE m.state WHEN 'streaming'
+                    THEN (SELECT coalesce(max(p.thinking_tokens), 0) FROM answer_pieces AS p
+                          WHERE p.message_id = m.id)
+                    ELSE m.thinking_tokens END AS thinking_tokens,
+                CASE m.state WHEN 'streaming'
+                    THEN (SELECT coalesce(group_concat(p.thinking, '' ORDER BY p.seq), '')
+                          FROM answer_pieces AS p WHERE p.message_id = m.id)
+                    ELSE m.thinking END AS thinking,
+                CASE m.state WHEN 'streaming'
                     THEN (SELECT coalesce(group_concat(p.text, '' ORDER BY p.seq), '') FROM answer_pieces AS p
                           WHERE p.message_id = m.id)
                     ELSE m.text END AS text
@@ -152,7 +160,7 @@ fn read_message(
         "user" => Role::User,
         _ => Role::Assistant,
     };
-    let output_tokens: i64 = row.try_get("output_tokens")?;
+    let tokens = |column: &str| row.try_get(column).map(|tokens: i64| u32::try_from(tokens).unwrap_or(0));
     Ok(Message {
         id: row.try_get("id")?,
         parent,
@@ -160,7 +168,9 @@ fn read_message(
         role,
         state: MessageState::parse(&decode::text(row, "state")?),
         text: decode::text(row, "text")?,
-        output_tokens: u32::try_from(output_tokens).unwrap_or(0),
+        thinking: decode::text(row, "thinking")?,
+        output_tokens: tokens("output_tokens")?,
+        thinking_tokens: tokens("thinking_tokens")?,
         created_at_ms: row.try_get("created_at_ms")?,
         finished_at_ms: row.try_get("finished_at_ms")?,
         finish_reason: decode::optional_text(row, "finish_reason")?,

@@ -41,7 +41,7 @@ impl Place {
 }
 
 pub fn end(state: FinishState) -> AnswerEnd {
-    AnswerEnd { state, finish_reason: None, receipt_json: None, error_code: None }
+    AnswerEnd { state, finish_reason: None, receipt_json: None, error_code: None, token_details_json: None }
 }
 
 /// Adds a whole turn below `parent`; returns the answer.

@@ -1,6 +1,8 @@
 //! Turns, answers, branches.
 
-use history::{AnswerEnd, ConversationId, FinishState, HistoryError, MessageId, MessageState, Role};
+use history::{
+    AnswerEnd, AnswerPiece, ConversationId, FinishState, HistoryError, Message, MessageId, MessageState, Role,
+};
 use sqlx::Connection;
 
 use crate::support::{Place, end, texts, turn};
@@ -53,6 +55,7 @@ async fn an_answer_reads_the_same_while_streaming_and_after() {
         finish_reason: Some("stop".into()),
         receipt_json: Some(receipt.into()),
         error_code: None,
+        token_details_json: None,
     };
     history.finish_answer(turn.answer, &end).await.unwrap();
     let finished = history.open_conversation(chat).await.unwrap().path.pop().unwrap();
@@ -62,6 +65,53 @@ async fn an_answer_reads_the_same_while_streaming_and_after() {
     assert_eq!(finished.finish_reason.as_deref(), Some("stop"));
     assert_eq!(finished.receipt_json.as_deref(), Some(receipt));
     assert!(finished.finished_at_ms.unwrap() >= finished.created_at_ms);
+}
+
+#[tokio::test]
+async fn thinking_and_token_details_are_kept_apart_from_the_text() {
+    let place = Place::new();
+    let history = place.open().await;
+    let chat = history.create_conversation("").await.unwrap();
+    let turn = history.begin_turn(chat, None, "hi", "{}").await.unwrap();
+    let thought = |text: &str, thinking_tokens| AnswerPiece {
+        thinking: text.into(),
+        thinking_tokens,
+        ..AnswerPiece::default()
+    };
+    history.append_answer_piece(turn.answer, &thought("Let me ", 2)).await.unwrap();
+    history.append_answer_piece(turn.answer, &thought("see.", 3)).await.unwrap();
+    history.append_answer_text(turn.answer, "Paris.", 1).await.unwrap();
+    let expected = |message: &Message| {
+        assert_eq!((message.thinking.as_str(), message.thinking_tokens), ("Let me see.", 3));
+        assert_eq!((message.text.as_str(), message.output_tokens), ("Paris.", 1));
+    };
+    expected(&history.open_conversation(chat).await.unwrap().path[1]);
+    assert_eq!(history.token_details(turn.answer).await.unwrap(), None, "nothing is recorded yet");
+
+    let bad = AnswerEnd { token_details_json: Some("[".into()), ..end(FinishState::Stopped) };
+    let refused = history.finish_answer(turn.answer, &bad).await;
+    assert!(matches!(refused, Err(HistoryError::InvalidJson { field: "token_details_json", .. })));
+    let details = AnswerEnd { token_details_json: Some("[1]".into()), ..end(FinishState::Stopped) };
+    history.finish_answer(turn.answer, &details).await.unwrap();
+    history.close().await;
+
+    let history = place.open().await;
+    expected(&history.open_conversation(chat).await.unwrap().path[1]);
+    assert_eq!(history.token_details(turn.answer).await.unwrap().as_deref(), Some("[1]"));
+}
+
+#[tokio::test]
+async fn an_answer_that_was_cut_off_keeps_its_thinking() {
+    let place = Place::new();
+    let history = place.open().await;
+    let chat = history.create_conversation("").await.unwrap();
+    let turn = history.begin_turn(chat, None, "hi", "{}").await.unwrap();
+    let piece = AnswerPiece { thinking: "Half a tho".into(), thinking_tokens: 4, ..AnswerPiece::default() };
+    history.append_answer_piece(turn.answer, &piece).await.unwrap();
+    history.close().await;
+    let cut_off = place.open().await.open_conversation(chat).await.unwrap().path.pop().unwrap();
+    assert_eq!(cut_off.state, MessageState::Interrupted);
+    assert_eq!((cut_off.thinking.as_str(), cut_off.thinking_tokens), ("Half a tho", 4));
 }
 
 #[tokio::test]
