@@ -6,7 +6,7 @@ pub mod status;
 
 use std::time::Duration;
 
-use protocol::{GateMode, PathReason, SamplingPath};
+use protocol::{GateMode, OverlapMode, PathReason, SamplingPath};
 
 /// Milliseconds with the microseconds kept; a longer fraction would only fatten the messages.
 pub fn milliseconds(duration: Duration) -> f64 {
@@ -28,6 +28,7 @@ pub fn to_engine_mode(mode: GateMode) -> engine::GateMode {
     match mode {
         GateMode::Strict => engine::GateMode::Strict,
         GateMode::Split => engine::GateMode::Split,
+        GateMode::Folded => engine::GateMode::Folded,
     }
 }
 
@@ -35,8 +36,26 @@ pub fn to_engine_mode(mode: GateMode) -> engine::GateMode {
 pub fn to_wire_mode(mode: engine::GateMode) -> GateMode {
     match mode {
         engine::GateMode::Strict => GateMode::Strict,
-        // The wire cannot ask for Folded yet, so it need not name it.
-        engine::GateMode::Split | engine::GateMode::Folded => GateMode::Split,
+        engine::GateMode::Split => GateMode::Split,
+        engine::GateMode::Folded => GateMode::Folded,
+    }
+}
+
+/// Whether forward passes may overlap the reading of tokens, as the engine names it.
+pub fn to_engine_overlap(mode: OverlapMode) -> engine::OverlapMode {
+    match mode {
+        OverlapMode::Off => engine::OverlapMode::Off,
+        OverlapMode::On => engine::OverlapMode::On,
+        OverlapMode::Adaptive => engine::OverlapMode::Adaptive,
+    }
+}
+
+/// Whether forward passes may overlap the reading of tokens, as the wire names it.
+pub fn to_wire_overlap(mode: engine::OverlapMode) -> OverlapMode {
+    match mode {
+        engine::OverlapMode::Off => OverlapMode::Off,
+        engine::OverlapMode::On => OverlapMode::On,
+        engine::OverlapMode::Adaptive => OverlapMode::Adaptive,
     }
 }
 
@@ -50,17 +69,28 @@ pub fn gate_path(
             engine::SamplingPath::Fused => SamplingPath::Fused,
             engine::SamplingPath::PerRow => SamplingPath::PerRow,
         },
-        reasons: path.reasons.iter().filter_map(reason).collect(),
+        reasons: path.reasons.iter().map(reason).collect(),
         caused_by_conversation_id: path.caused_by.and_then(conversation_of),
         since_step: count(path.since_step),
     }
 }
 
-/// The reason as the wire names it; `None` for those that no setting of the wire can cause.
-fn reason(reason: &engine::Reason) -> Option<PathReason> {
+/// A reason without its figures.
+pub fn reason(reason: &engine::Reason) -> PathReason {
     match reason {
-        engine::Reason::Logprobs(_) => Some(PathReason::Logprobs),
-        engine::Reason::MixedSettings { .. } => Some(PathReason::MixedSettings),
-        _ => None,
+        engine::Reason::StructuredMask => PathReason::StructuredMask,
+        engine::Reason::ThinkingOverride => PathReason::ThinkingOverride,
+        engine::Reason::Logprobs(_) => PathReason::Logprobs,
+        engine::Reason::TokenBias => PathReason::TokenBias,
+        engine::Reason::BiasTrace => PathReason::BiasTrace,
+        engine::Reason::HistoryPenalty => PathReason::HistoryPenalty,
+        engine::Reason::UnsupportedSampler(_) => PathReason::UnsupportedSampler,
+        engine::Reason::CustomProcessor => PathReason::CustomProcessor,
+        engine::Reason::Quarantined => PathReason::Quarantined,
+        engine::Reason::MixedSettings { .. } => PathReason::MixedSettings,
+        engine::Reason::SingleRow => PathReason::SingleRow,
+        engine::Reason::WidthOverflow => PathReason::WidthOverflow,
+        engine::Reason::ForcedReference => PathReason::ForcedReference,
+        engine::Reason::RepeatedEvalFailure => PathReason::RepeatedEvalFailure,
     }
 }

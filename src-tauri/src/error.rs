@@ -26,6 +26,12 @@ pub enum AppError {
         /// As the UI sent it.
         given: String,
     },
+    /// An id that names no answer of the conversation.
+    #[error("\"{given}\" names no answer")]
+    UnknownAnswer {
+        /// As the UI sent it.
+        given: String,
+    },
     /// The conversation, or the request id, is busy with an answer.
     #[error("conversation {conversation_id} is being answered already")]
     AlreadyGenerating {
@@ -63,9 +69,22 @@ pub enum AppError {
     /// The system gave no thread for the engine.
     #[error("the engine's thread could not be started")]
     EngineThread(#[source] Arc<io::Error>),
+    /// The request can never fit into memory.
+    #[error(
+        "it needs {} and there can be {} at most; an answer of {fitting_answer_tokens} tokens would fit",
+        bytes(*.needed_bytes), bytes(*.limit_bytes)
+    )]
+    TooLarge {
+        /// What it would take.
+        needed_bytes: u64,
+        /// What there can be.
+        limit_bytes: u64,
+        /// Longest answer to the same prompt that would fit.
+        fitting_answer_tokens: u32,
+    },
     /// The engine refused or failed.
     #[error(transparent)]
-    Engine(#[from] EngineError),
+    Engine(EngineError),
     /// The history could not be opened, read or written.
     #[error(transparent)]
     History(Arc<HistoryError>),
@@ -85,6 +104,17 @@ pub enum AppError {
 impl From<HistoryError> for AppError {
     fn from(error: HistoryError) -> Self {
         Self::History(Arc::new(error))
+    }
+}
+
+impl From<EngineError> for AppError {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::TooLarge { needed_bytes, limit_bytes, fitting_answer_tokens } => {
+                Self::TooLarge { needed_bytes, limit_bytes, fitting_answer_tokens }
+            }
+            error => Self::Engine(error),
+        }
     }
 }
 
@@ -119,6 +149,8 @@ impl AppError {
             Self::InvalidSetting(_) => ErrorCode::InvalidSetting,
             Self::EmptyMessage => ErrorCode::EmptyMessage,
             Self::UnknownConversation { .. } => ErrorCode::ConversationNotFound,
+            Self::UnknownAnswer { .. } => ErrorCode::Internal,
+            Self::TooLarge { .. } => ErrorCode::TooLarge,
             Self::AlreadyGenerating { .. } => ErrorCode::AlreadyGenerating,
             Self::NoModel { .. } => ErrorCode::ModelMissing,
             Self::BrokenModel { reason, .. } | Self::ModelList(reason) => hub_code(reason),
@@ -172,23 +204,24 @@ fn text_code(error: &TextError) -> ErrorCode {
 
 fn engine_code(error: &EngineError) -> ErrorCode {
     match error {
-        EngineError::Grammar { .. } => ErrorCode::InvalidSetting,
-        EngineError::PromptTooLong { .. } | EngineError::TooLarge { .. } => ErrorCode::ContextTooLong,
+        EngineError::PromptTooLong { .. } => ErrorCode::ContextTooLong,
         EngineError::QueueFull { .. } => ErrorCode::QueueFull,
         EngineError::NotReady => ErrorCode::EngineNotReady,
         EngineError::Load(source) => source.downcast_ref().map_or(ErrorCode::ModelUnusable, load_code),
         EngineError::NonFiniteLogits | EngineError::NothingAllowed => ErrorCode::BadLogits,
-        EngineError::Stopped
-        | EngineError::Prefill(_)
+        EngineError::Grammar { .. } => ErrorCode::GrammarRefused,
+        EngineError::GrammarDeadEnd => ErrorCode::GrammarDeadEnd,
+        EngineError::GrammarFailed { .. } => ErrorCode::GrammarFailed,
+        EngineError::TooLarge { .. } => ErrorCode::TooLarge,
+        EngineError::Prefill(_)
         | EngineError::Backend(_)
         | EngineError::ResultCount { .. }
-        | EngineError::AllRowsBad { .. }
-        | EngineError::Panicked { .. }
-        | EngineError::RepeatedFaults { .. } => ErrorCode::EngineFailed,
+        | EngineError::AllRowsBad { .. } => ErrorCode::EngineFault,
+        EngineError::Stopped | EngineError::Panicked { .. } | EngineError::RepeatedFaults { .. } => {
+            ErrorCode::EngineFailed
+        }
         EngineError::EmptyPrompt
         | EngineError::UnknownToken { .. }
-        | EngineError::GrammarDeadEnd
-        | EngineError::GrammarFailed { .. }
         | EngineError::Text(_)
         | EngineError::RowPanicked { .. } => ErrorCode::Internal,
     }
@@ -236,6 +269,37 @@ fn history_code(error: &HistoryError) -> ErrorCode {
     }
 }
 
+/// Bytes as a person counts them.
+fn bytes(count: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let (mut size, mut unit) = (count as f64, 0);
+    while size >= 1024.0 && unit + 1 < UNITS.len() {
+        size /= 1024.0;
+        unit += 1;
+    }
+    let decimals = usize::from(unit > 0 && size < 100.0);
+    format!("{size:.decimals$} {}", UNITS[unit])
+}
+
 fn list(paths: &[PathBuf]) -> String {
     paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_can_never_fit_is_told_in_units_that_a_person_reads() {
+        let error = AppError::from(EngineError::TooLarge {
+            needed_bytes: 9 << 30,
+            limit_bytes: 600 << 20,
+            fitting_answer_tokens: 70,
+        });
+        assert_eq!(error.code(), ErrorCode::TooLarge);
+        assert_eq!(
+            error.to_string(),
+            "it needs 9.0 GiB and there can be 600 MiB at most; an answer of 70 tokens would fit"
+        );
+    }
 }

@@ -6,7 +6,9 @@ use std::{
     time::Duration,
 };
 
-use engine::{EngineConfig, EngineError, EngineHandle, EnginePhase, EngineThread, GateMode};
+use engine::{
+    EngineConfig, EngineError, EngineHandle, EnginePhase, EngineThread, GateMode, OverlapMode, OwnerId,
+};
 use mlx_backend::{LoadOptions, MlxBackend};
 use model_hub::ModelFolder;
 use text::Tokenizer;
@@ -87,6 +89,11 @@ impl RunningEngine {
         }
     }
 
+    /// Device that the model runs on, in words; `None` until it is loaded.
+    pub fn device(&self) -> Option<String> {
+        self.handle.status().borrow().facts.as_ref().map(|facts| facts.device.clone())
+    }
+
     /// Whether requests can be submitted now, later (`None`), or never again.
     fn readiness(&self) -> Option<Result<(), AppError>> {
         let status = self.handle.status();
@@ -107,8 +114,15 @@ pub struct LocalEngine {
     source: Box<dyn EngineSource>,
     link: watch::Sender<EngineLink>,
     owned: Mutex<Option<OwnedThread>>,
-    // One start at a time; the guarded value is the mode to start in.
-    gate_mode: tokio::sync::Mutex<GateMode>,
+    // One start at a time; the guarded value is how to start.
+    modes: tokio::sync::Mutex<Modes>,
+}
+
+/// How the engine is to work; kept for later starts.
+#[derive(Clone, Copy, Default)]
+struct Modes {
+    gate: GateMode,
+    overlap: OverlapMode,
 }
 
 struct OwnedThread {
@@ -120,7 +134,7 @@ impl LocalEngine {
     /// An engine that is not started yet.
     pub fn new(source: impl EngineSource + 'static) -> Self {
         let (link, _) = watch::channel(EngineLink::Starting);
-        Self { source: Box::new(source), link, owned: Mutex::default(), gate_mode: Default::default() }
+        Self { source: Box::new(source), link, owned: Mutex::default(), modes: Default::default() }
     }
 
     /// How the engine can be reached, now and after each change.
@@ -130,12 +144,12 @@ impl LocalEngine {
 
     /// Starts the engine, ending the one before. Failures are told through [`LocalEngine::link`].
     pub async fn restart(self: &Arc<Self>) {
-        let gate_mode = self.gate_mode.lock().await;
+        let modes = self.modes.lock().await;
         self.link.send_replace(EngineLink::Starting);
-        let (engine, mode) = (self.clone(), *gate_mode);
+        let (engine, modes_now) = (self.clone(), *modes);
         let started = tokio::task::spawn_blocking(move || {
             engine.end_thread();
-            engine.start(mode)
+            engine.start(modes_now)
         });
         let link = match started.await {
             Ok(Ok(running)) => EngineLink::Running(running),
@@ -148,9 +162,13 @@ impl LocalEngine {
         self.link.send_replace(link);
     }
 
-    fn start(&self, gate_mode: GateMode) -> Result<RunningEngine, AppError> {
+    fn start(&self, modes: Modes) -> Result<RunningEngine, AppError> {
         let (model, tokenizer) = self.source.open_model()?;
-        let config = EngineConfig { gate_mode, ..EngineConfig::new(tokenizer.clone()) };
+        let config = EngineConfig {
+            gate_mode: modes.gate,
+            overlap: modes.overlap,
+            ..EngineConfig::new(tokenizer.clone())
+        };
         let (thread, handle) =
             self.source.spawn(config, &model).map_err(|error| AppError::EngineThread(Arc::new(error)))?;
         tracing::info!(model = %model.path.display(), "engine started");
@@ -178,9 +196,32 @@ impl LocalEngine {
 
     /// Sets the gate's mode, now and for later starts.
     pub async fn set_gate_mode(&self, mode: GateMode) {
-        *self.gate_mode.lock().await = mode;
+        self.modes.lock().await.gate = mode;
         if let EngineLink::Running(running) = &*self.link.borrow() {
             running.handle.set_gate_mode(mode);
+        }
+    }
+
+    /// Sets whether forward passes may overlap the reading of tokens, now and for later starts.
+    pub async fn set_overlap(&self, mode: OverlapMode) {
+        self.modes.lock().await.overlap = mode;
+        if let EngineLink::Running(running) = &*self.link.borrow() {
+            running.handle.set_overlap(mode);
+        }
+    }
+
+    /// Frees what the engine keeps for the next requests of `owner`.
+    pub fn forget(&self, owner: OwnerId) {
+        if let EngineLink::Running(running) = &*self.link.borrow() {
+            running.handle.forget(owner);
+        }
+    }
+
+    /// Tokenizer of the model that was started, loaded or still loading.
+    pub fn tokenizer(&self) -> Option<Tokenizer> {
+        match &*self.link.borrow() {
+            EngineLink::Running(running) => Some(running.tokenizer.clone()),
+            EngineLink::Starting | EngineLink::Unavailable(_) => None,
         }
     }
 

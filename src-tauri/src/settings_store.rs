@@ -1,10 +1,10 @@
 //! Settings of the app: one JSON value in the history's database, held in memory while the app runs.
 
 use history::History;
-use protocol::{AppSettings, GateMode};
+use protocol::{AppSettings, GateMode, OverlapMode};
 use tokio::sync::Mutex;
 
-use crate::{convert::conversation::from_json, error::AppError, sampling_settings};
+use crate::{convert::conversation::from_json_over, error::AppError, sampling_settings};
 
 const KEY: &str = "app";
 
@@ -18,6 +18,7 @@ pub fn defaults() -> AppSettings {
     AppSettings {
         theme: protocol::Theme::default(),
         gate_mode: GateMode::default(),
+        overlap: OverlapMode::default(),
         is_overlay_open: true,
         is_sidebar_open: true,
         open_tabs: Vec::new(),
@@ -39,7 +40,8 @@ impl SettingsStore {
     /// [`AppError::History`].
     pub async fn read_from(&self, history: &History) -> Result<AppSettings, AppError> {
         let stored = history.app_setting(KEY).await?;
-        let settings = stored.and_then(|json| from_json("app settings", &json)).unwrap_or_else(defaults);
+        let read = |json: String| from_json_over("app settings", &defaults(), &json);
+        let settings = stored.and_then(read).unwrap_or_else(defaults);
         self.current.lock().await.clone_from(&settings);
         Ok(settings)
     }

@@ -13,7 +13,10 @@ use history::History;
 use tokio::sync::OnceCell;
 
 use crate::{
-    convert::to_engine_mode, error::AppError, local_engine::LocalEngine, requests::Requests,
+    convert::{to_engine_mode, to_engine_overlap},
+    error::AppError,
+    local_engine::LocalEngine,
+    requests::Requests,
     settings_store::SettingsStore,
 };
 
@@ -63,6 +66,7 @@ impl AppState {
         })?;
         let settings = self.settings.read_from(&history).await?;
         self.engine.set_gate_mode(to_engine_mode(settings.gate_mode)).await;
+        self.engine.set_overlap(to_engine_overlap(settings.overlap)).await;
         match history.purge_deleted(KEEP_DELETED).await {
             Ok(0) => {}
             Ok(purged) => tracing::info!(purged, "conversations deleted a month ago were erased"),

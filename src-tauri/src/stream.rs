@@ -1,14 +1,18 @@
 //! Engine events -> frames for the UI's channel.
 //!
-//! A frame is one channel message: the events of at most [`FRAME_INTERVAL`], text merged, usually a few hundred bytes.
+//! A frame is one channel message: the events of at most [`frame_interval`], text merged, usually a few hundred bytes.
 //! Numbers count up without gaps from 0 within a request, whatever the split into frames.
 
 use std::time::Duration;
 
 use protocol::{StreamEvent, StreamEventBody};
 
-/// Least time between two frames of one request; the first one goes out at once.
-pub const FRAME_INTERVAL: Duration = Duration::from_millis(30);
+/// Least time between two frames of one request; the first one goes out at once. Where the model runs on the CPU,
+/// frames are fewer: the window is drawn on the same cores, and every frame takes time from the tokens.
+pub fn frame_interval(device: Option<&str>) -> Duration {
+    let is_cpu = device.is_some_and(|device| device.starts_with("cpu"));
+    Duration::from_millis(if is_cpu { 66 } else { 30 })
+}
 
 /// Text of one event at most, in bytes of JSON: with the rest of the event it stays below the 8,192 bytes that
 /// the webview takes in one direct call.
@@ -77,9 +81,12 @@ impl Framer {
 
 /// Splits a text event that is too long for one frame; others pass.
 fn split_text(body: StreamEventBody) -> Vec<StreamEventBody> {
-    let StreamEventBody::Text { delta, answer_tokens } = body else { return vec![body] };
+    let StreamEventBody::Text { part, delta, answer_tokens, thinking_tokens } = body else {
+        return vec![body];
+    };
+    let event = |delta| StreamEventBody::Text { part, delta, answer_tokens, thinking_tokens };
     if json_bytes(&delta) <= TEXT_JSON_BYTES {
-        return vec![StreamEventBody::Text { delta, answer_tokens }];
+        return vec![event(delta)];
     }
     let mut pieces = vec![String::new()];
     let mut bytes = 0;
@@ -94,7 +101,7 @@ fn split_text(body: StreamEventBody) -> Vec<StreamEventBody> {
             piece.push(character);
         }
     }
-    pieces.into_iter().map(|delta| StreamEventBody::Text { delta, answer_tokens }).collect()
+    pieces.into_iter().map(event).collect()
 }
 
 fn json_bytes(text: &str) -> usize {
@@ -113,9 +120,15 @@ fn char_json_bytes(character: char) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use protocol::TextPart;
 
     fn text(delta: &str) -> StreamEventBody {
-        StreamEventBody::Text { delta: delta.into(), answer_tokens: 1 }
+        StreamEventBody::Text {
+            part: TextPart::Answer,
+            delta: delta.into(),
+            answer_tokens: 1,
+            thinking_tokens: 0,
+        }
     }
 
     fn joined(frames: &[Vec<StreamEvent>]) -> String {

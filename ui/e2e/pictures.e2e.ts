@@ -10,7 +10,7 @@ const sizes = [
 
 for (const colorScheme of ['light', 'dark'] as const) {
 	for (const { name, viewport } of sizes) {
-		test(`pictures of the app, ${colorScheme}, ${name}`, async () => {
+		test(`pictures of the app, ${colorScheme}, ${name}`, { timeout: 120_000 }, async () => {
 			const shot = (page: Awaited<ReturnType<typeof openApp>>, what: string) =>
 				page.screenshot({ path: `${pictures}/${what}-${colorScheme}-${name}.png` });
 			const fresh = await openApp('fresh', { colorScheme, viewport });
@@ -41,7 +41,7 @@ for (const colorScheme of ['light', 'dark'] as const) {
 			await send(page, 'And what about water?');
 			await page.getByTestId('open-tab-settings').click();
 			await page.getByTestId('toggle-overlay').click();
-			await page.locator('[data-testid=gate-mode] label').nth(1).click();
+			await page.getByTestId('gate-mode').getByText('Strict').click();
 			await page.waitForTimeout(900);
 			await page.getByTestId('tab').nth(3).hover();
 			await shot(page, 'strict');
@@ -50,6 +50,46 @@ for (const colorScheme of ['light', 'dark'] as const) {
 			await page.waitForTimeout(300);
 			await shot(page, 'settings');
 			await page.close();
+
+			const deep = await openApp('fourTabs', { colorScheme, viewport });
+			await deep.getByTestId('open-tab-settings').click();
+			await deep.getByTestId('setting-thinkingBudget').fill('12');
+			await deep.getByTestId('setting-logprobs').fill('4');
+			await deep.getByTestId('setting-structureKind').getByText('JSON').click();
+			await deep.getByTestId('setting-structureText').fill('{ "type": "object", ');
+			await shot(deep, 'structure-settings');
+			await deep.getByTestId('setting-structureText').fill('{ "type": "object" }');
+			await deep.getByTestId('add-bias').click();
+			await deep.getByTestId('bias-target').fill(' Paris');
+			await deep.getByTestId('bias-value').fill('2.5');
+			await deep.getByTestId('setting-wantsBiasTrace').check();
+			await deep.getByTestId('bias-value').scrollIntoViewIfNeeded();
+			await shot(deep, 'bias-settings');
+			await deep.waitForTimeout(500);
+			await deep.getByTestId('open-tab-settings').click();
+			await send(deep, 'Name a city as JSON.');
+			await deep.getByTestId('thinking').waitFor();
+			await deep.getByTestId('thinking').getByRole('button').click();
+			await shot(deep, 'thinking');
+			await deep.getByTestId('receipt').waitFor();
+			await deep.getByTestId('regenerate').click();
+			await deep.getByTestId('versions').waitFor();
+			await deep.getByTestId('show-tokens').click();
+			await deep.getByTestId('token').nth(20).click();
+			await deep.getByTestId('token-card').scrollIntoViewIfNeeded();
+			await shot(deep, 'tokens');
+			await deep.close();
+
+			const refused = await openApp('grammarRefused', { colorScheme, viewport });
+			await refused.getByTestId('open-tab-settings').click();
+			await refused.getByTestId('setting-structureKind').getByText('Regex').click();
+			await refused.getByTestId('setting-structureText').fill('a+');
+			await refused.waitForTimeout(500);
+			await refused.getByTestId('open-tab-settings').click();
+			await send(refused, 'Match it.');
+			await refused.getByTestId('answer-failure').waitFor();
+			await shot(refused, 'grammar-refused');
+			await refused.close();
 
 			const failed = await openApp('engineFailed', { colorScheme, viewport });
 			await failed.getByTestId('engine-failed').waitFor();

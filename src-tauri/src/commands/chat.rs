@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use protocol::{StartGeneration, StartedGeneration, StreamEvent};
+use protocol::{MessageView, RegenerateAnswer, StartGeneration, StartedGeneration, StreamEvent};
 use tauri::{State, ipc::Channel};
 
 use super::CommandResult;
@@ -21,6 +21,21 @@ pub async fn start_generation(
 ) -> CommandResult<StartedGeneration> {
     let arrived_at = Instant::now();
     Ok(generation::start(&state, request, arrived_at, events).await?)
+}
+
+/// Stores an empty version beside an answer and starts generating it; it is on disk when this returns.
+///
+/// # Errors
+/// See [`generation::regenerate`].
+#[tauri::command]
+#[specta::specta]
+pub async fn regenerate_answer(
+    state: State<'_, AppState>,
+    request: RegenerateAnswer,
+    events: Channel<Vec<StreamEvent>>,
+) -> CommandResult<MessageView> {
+    let arrived_at = Instant::now();
+    Ok(generation::regenerate(&state, request, arrived_at, events).await?)
 }
 
 /// Stops an answer in whatever phase it is; nothing happens if it has ended.

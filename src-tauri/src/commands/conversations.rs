@@ -2,15 +2,17 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use protocol::{ConversationSummary, ConversationView, SamplingSettings};
+use protocol::{ConversationSummary, ConversationView, SamplingSettings, TokenDetail};
 use tauri::State;
 
 use super::CommandResult;
 use crate::{
-    convert::conversation::{from_json, message, new_summary, parse_id, summary, summary_of},
+    convert::conversation::{
+        self, from_json, message, new_summary, parse_id, parse_message_id, summary, summary_of,
+    },
     error::AppError,
+    generation,
     requests::StopCause,
-    sampling_settings,
     settings_store::to_json,
     state::AppState,
 };
@@ -79,7 +81,7 @@ pub async fn open(state: &AppState, conversation_id: &str) -> Result<Conversatio
     // Before the messages are read: an answer that ends in between is read whole.
     let active_request_id = state.requests.of_conversation(id);
     let stored = state.history().await?.open_conversation(id).await?;
-    let settings = stored.settings_json.as_deref().and_then(|json| from_json("settings", json));
+    let settings = stored.settings_json.as_deref().and_then(conversation::settings);
     let settings = match settings {
         Some(settings) => settings,
         None => state.settings.current().await.new_conversation,
@@ -119,7 +121,74 @@ pub async fn delete_conversation(state: State<'_, AppState>, conversation_id: St
     let id = parse_id(&conversation_id)?;
     state.history().await?.delete_conversation(id).await.map_err(AppError::from)?;
     state.requests.stop_conversation(id, StopCause::User);
+    state.engine.forget(generation::owner(id));
     Ok(())
+}
+
+/// Ends the answer of a conversation whose tab is closed, and frees what the engine keeps for its next one.
+///
+/// # Errors
+/// `ConversationNotFound`.
+#[tauri::command]
+#[specta::specta]
+pub fn close_conversation(state: State<'_, AppState>, conversation_id: String) -> CommandResult<()> {
+    let id = parse_id(&conversation_id)?;
+    state.requests.stop_conversation(id, StopCause::User);
+    state.engine.forget(generation::owner(id));
+    Ok(())
+}
+
+/// Shows another version of a message: the conversation then runs through it to the newest message below it.
+///
+/// # Errors
+/// `AlreadyGenerating` while an answer is written, `ConversationNotFound`, the history's.
+#[tauri::command]
+#[specta::specta]
+pub async fn select_version(
+    state: State<'_, AppState>,
+    conversation_id: String,
+    message_id: String,
+) -> CommandResult<ConversationView> {
+    Ok(select(&state, &conversation_id, &message_id).await?)
+}
+
+/// See [`select_version`].
+///
+/// # Errors
+/// [`AppError::AlreadyGenerating`], [`AppError::UnknownConversation`], [`AppError::UnknownAnswer`], the history's.
+pub async fn select(
+    state: &AppState,
+    conversation_id: &str,
+    message_id: &str,
+) -> Result<ConversationView, AppError> {
+    let id = parse_id(conversation_id)?;
+    if state.requests.of_conversation(id).is_some() {
+        return Err(AppError::AlreadyGenerating { conversation_id: conversation_id.to_owned() });
+    }
+    state.history().await?.select_branch(id, parse_message_id(message_id)?).await?;
+    open(state, conversation_id).await
+}
+
+/// What was recorded of an answer's tokens; empty if nothing was.
+///
+/// # Errors
+/// The history's.
+#[tauri::command]
+#[specta::specta]
+pub async fn read_token_details(
+    state: State<'_, AppState>,
+    message_id: String,
+) -> CommandResult<Vec<TokenDetail>> {
+    Ok(token_details(&state, &message_id).await?)
+}
+
+/// See [`read_token_details`].
+///
+/// # Errors
+/// [`AppError::UnknownAnswer`], the history's.
+pub async fn token_details(state: &AppState, message_id: &str) -> Result<Vec<TokenDetail>, AppError> {
+    let stored = state.history().await?.token_details(parse_message_id(message_id)?).await?;
+    Ok(stored.and_then(|json| from_json("token details", &json)).unwrap_or_default())
 }
 
 /// Undoes [`delete_conversation`].
@@ -172,7 +241,7 @@ pub async fn write_settings(
     settings: &SamplingSettings,
 ) -> Result<(), AppError> {
     let id = parse_id(conversation_id)?;
-    sampling_settings::validate(settings)?;
+    generation::check_settings(state, settings)?;
     let json = to_json("sampling settings", settings)?;
     Ok(state.history().await?.set_conversation_settings(id, &json).await?)
 }

@@ -91,13 +91,13 @@ async fn status_of(
 ) -> EngineStatus {
     match (link, snapshot) {
         (EngineLink::Running(running), Some(snapshot)) => {
-            status::of_engine(snapshot, &running.model, is_alive, &|id| state.requests.of_engine(id))
+            status::of_engine(snapshot, running, is_alive, &|id| state.requests.of_engine(id))
         }
         (EngineLink::Unavailable(error), _) => {
-            status::without_engine(Some(error), state.settings.current().await.gate_mode)
+            status::without_engine(Some(error), &state.settings.current().await)
         }
         (EngineLink::Starting | EngineLink::Running(_), _) => {
-            status::without_engine(None, state.settings.current().await.gate_mode)
+            status::without_engine(None, &state.settings.current().await)
         }
     }
 }

@@ -1,12 +1,17 @@
 //! Settings of the app.
 
-use protocol::{AppSettings, GateMode};
+use protocol::{AppSettings, GateMode, OverlapMode};
 use tauri::State;
 
 use super::CommandResult;
-use crate::{convert::to_engine_mode, error::AppError, sampling_settings, state::AppState};
+use crate::{
+    convert::{to_engine_mode, to_engine_overlap},
+    error::AppError,
+    generation::check_settings,
+    state::AppState,
+};
 
-/// Stores the app's settings and applies the gate's mode.
+/// Stores the app's settings and applies those that concern the engine.
 ///
 /// # Errors
 /// `InvalidSetting` for the settings of new conversations; the history's.
@@ -26,15 +31,26 @@ pub async fn set_gate_mode(state: State<'_, AppState>, mode: GateMode) -> Comman
     Ok(set_mode(&state, mode).await?)
 }
 
+/// Stores whether forward passes may overlap the reading of tokens, and applies it.
+///
+/// # Errors
+/// The history's.
+#[tauri::command]
+#[specta::specta]
+pub async fn set_overlap(state: State<'_, AppState>, mode: OverlapMode) -> CommandResult<()> {
+    Ok(set_overlap_mode(&state, mode).await?)
+}
+
 /// See [`write_app_settings`].
 ///
 /// # Errors
 /// [`AppError::InvalidSetting`], the history's.
 pub async fn write(state: &AppState, settings: AppSettings) -> Result<(), AppError> {
-    sampling_settings::validate(&settings.new_conversation)?;
-    let mode = settings.gate_mode;
+    check_settings(state, &settings.new_conversation)?;
+    let (mode, overlap) = (settings.gate_mode, settings.overlap);
     state.settings.change(state.history().await?, |current| *current = settings).await?;
     state.engine.set_gate_mode(to_engine_mode(mode)).await;
+    state.engine.set_overlap(to_engine_overlap(overlap)).await;
     Ok(())
 }
 
@@ -45,5 +61,15 @@ pub async fn write(state: &AppState, settings: AppSettings) -> Result<(), AppErr
 pub async fn set_mode(state: &AppState, mode: GateMode) -> Result<(), AppError> {
     state.settings.change(state.history().await?, |current| current.gate_mode = mode).await?;
     state.engine.set_gate_mode(to_engine_mode(mode)).await;
+    Ok(())
+}
+
+/// See [`set_overlap`].
+///
+/// # Errors
+/// The history's.
+pub async fn set_overlap_mode(state: &AppState, mode: OverlapMode) -> Result<(), AppError> {
+    state.settings.change(state.history().await?, |current| current.overlap = mode).await?;
+    state.engine.set_overlap(to_engine_overlap(mode)).await;
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use engine::RequestSummary;
 use history::FinishState;
-use protocol::{FinishReason, Receipt, SamplingSettings};
+use protocol::{FinishReason, Receipt, SamplingSettings, TextPart};
 
 use super::{milliseconds, rounded};
 use crate::requests::StopCause;
@@ -15,11 +15,14 @@ pub fn receipt(summary: &RequestSummary, settings: &SamplingSettings) -> Receipt
         itl_ms_p50: summary.itl_p50.map(milliseconds),
         itl_ms_p95: summary.itl_p95.map(milliseconds),
         prompt_tokens: summary.prompt_tokens,
+        cached_tokens: summary.cached_tokens,
         answer_tokens: summary.answer_tokens,
+        thinking_tokens: summary.thinking_tokens,
         fused_steps: summary.fused_steps,
         per_row_steps: summary.per_row_steps,
         mean_batch_rows: rounded(summary.mean_batch_rows),
         mean_logprob: summary.mean_logprob.map(rounded),
+        recorded_tokens: 0,
         settings: SamplingSettings { seed: Some(summary.seed.to_string()), ..settings.clone() },
     }
 }
@@ -34,9 +37,18 @@ pub fn finish_reason(reason: engine::FinishReason, cause: Option<StopCause>) -> 
     match reason {
         engine::FinishReason::EndOfTurn => FinishReason::EndOfTurn,
         engine::FinishReason::StopSequence => FinishReason::StopSequence,
-        engine::FinishReason::MaxTokens | engine::FinishReason::Incomplete => FinishReason::MaxTokens,
+        engine::FinishReason::MaxTokens => FinishReason::MaxTokens,
         engine::FinishReason::ContextFull => FinishReason::ContextFull,
+        engine::FinishReason::Incomplete => FinishReason::Incomplete,
         engine::FinishReason::Cancelled => cancelled(cause),
+    }
+}
+
+/// Which part of an answer a text belongs to.
+pub fn text_part(part: engine::event::TextPart) -> TextPart {
+    match part {
+        engine::event::TextPart::Answer => TextPart::Answer,
+        engine::event::TextPart::Thinking => TextPart::Thinking,
     }
 }
 
@@ -54,7 +66,8 @@ pub fn finish_state(reason: FinishReason) -> FinishState {
         FinishReason::EndOfTurn
         | FinishReason::StopSequence
         | FinishReason::MaxTokens
-        | FinishReason::ContextFull => FinishState::Complete,
+        | FinishReason::ContextFull
+        | FinishReason::Incomplete => FinishState::Complete,
         FinishReason::Stopped => FinishState::Stopped,
         FinishReason::Failed => FinishState::Failed,
         FinishReason::Interrupted => FinishState::Interrupted,

@@ -1,10 +1,14 @@
 //! Stored conversations and messages -> wire types.
 
-use history::{Conversation, ConversationId, Message, PREVIEW_CHARS};
-use protocol::{ConversationSummary, FinishReason, MessageState, MessageView, Role};
+use history::{Conversation, ConversationId, Message, MessageId, PREVIEW_CHARS};
+use protocol::{
+    ConversationSummary, FinishReason, MessageState, MessageView, Receipt, Role, SamplingSettings,
+};
 use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
 
-use crate::error::AppError;
+use super::answer::empty_receipt;
+use crate::{error::AppError, sampling_settings};
 
 /// Characters of a title that was taken from a message, at most.
 const TITLE_CHARS: usize = 60;
@@ -15,6 +19,14 @@ const TITLE_CHARS: usize = 60;
 /// [`AppError::UnknownConversation`].
 pub fn parse_id(given: &str) -> Result<ConversationId, AppError> {
     given.parse().map_err(|_| AppError::UnknownConversation { given: given.to_owned() })
+}
+
+/// Reads an answer's id as the UI sends it.
+///
+/// # Errors
+/// [`AppError::UnknownAnswer`].
+pub fn parse_message_id(given: &str) -> Result<MessageId, AppError> {
+    given.parse().map_err(|_| AppError::UnknownAnswer { given: given.to_owned() })
 }
 
 /// A line of the sidebar, from the list.
@@ -60,11 +72,14 @@ pub fn message(stored: &Message) -> MessageView {
         id: stored.id.to_string(),
         parent_id: stored.parent.map(|parent| parent.to_string()),
         role,
+        version_ids: stored.siblings.iter().map(ToString::to_string).collect(),
         text: stored.text.clone(),
+        thinking: stored.thinking.clone(),
+        thinking_tokens: stored.thinking_tokens,
         state,
         created_at_ms: stored.created_at_ms,
         finish_reason: stored.finish_reason.as_deref().and_then(from_word).or(implied_reason(state)),
-        receipt: stored.receipt_json.as_deref().and_then(|json| from_json("receipt", json)),
+        receipt: stored.receipt_json.as_deref().and_then(receipt),
         failure: stored.error_code.as_deref().and_then(from_word),
     }
 }
@@ -98,6 +113,46 @@ pub fn word(value: &impl Serialize) -> Option<String> {
 
 fn from_word<T: DeserializeOwned>(word: &str) -> Option<T> {
     serde_json::from_value(word.into()).ok()
+}
+
+/// Stored settings of a conversation.
+pub fn settings(json: &str) -> Option<SamplingSettings> {
+    from_json_over("settings", &sampling_settings::defaults(), json)
+}
+
+/// The settings that an answer was made with, its seed included if it is known.
+pub fn settings_of_answer(stored: &Message) -> Option<SamplingSettings> {
+    let used = stored.receipt_json.as_deref().and_then(receipt).map(|receipt| receipt.settings);
+    used.or_else(|| stored.settings_json.as_deref().and_then(settings))
+}
+
+fn receipt(json: &str) -> Option<Receipt> {
+    from_json_over("receipt", &empty_receipt(&sampling_settings::defaults()), json)
+}
+
+/// As [`from_json`]; fields that an earlier version of the app did not know yet are those of `defaults`.
+pub fn from_json_over<T: Serialize + DeserializeOwned>(
+    what: &'static str,
+    defaults: &T,
+    json: &str,
+) -> Option<T> {
+    let stored: Value = from_json(what, json)?;
+    let whole = overlaid(serde_json::to_value(defaults).ok()?, stored);
+    from_json(what, &whole.to_string())
+}
+
+/// `below` with the fields of `above` in their place, objects within objects likewise.
+fn overlaid(below: Value, above: Value) -> Value {
+    match (below, above) {
+        (Value::Object(mut fields), Value::Object(above)) => {
+            for (name, value) in above {
+                let below = fields.remove(&name).unwrap_or(Value::Null);
+                fields.insert(name, overlaid(below, value));
+            }
+            Value::Object(fields)
+        }
+        (_, above) => above,
+    }
 }
 
 /// Reads a stored value; `None`, with a warning, if another version of the app wrote it in another shape.
@@ -143,6 +198,38 @@ mod tests {
         assert!(long.chars().count() <= TITLE_CHARS && long.ends_with("words…"), "{long}");
         let cjk = title_of(&"字".repeat(200));
         assert_eq!(cjk.chars().count(), TITLE_CHARS);
+    }
+
+    #[test]
+    fn settings_of_an_earlier_version_are_read_with_the_defaults_of_what_is_new() {
+        let earlier = r#"{"temperature":1.5,"topP":0.5,"topK":3,"minP":0.0,"seed":"7","maxTokens":9,
+            "logprobs":2,"stop":["x"],"systemPrompt":"Be brief."}"#;
+        let read = settings(earlier).expect("it was valid then");
+        let expected = SamplingSettings {
+            temperature: 1.5,
+            top_p: 0.5,
+            top_k: 3,
+            seed: Some("7".into()),
+            max_tokens: 9,
+            logprobs: Some(2),
+            stop: vec!["x".into()],
+            system_prompt: "Be brief.".into(),
+            ..sampling_settings::defaults()
+        };
+        assert_eq!(read, expected);
+        assert_eq!(settings(r#"{"temperature":"hot"}"#), None, "another shape is no setting");
+    }
+
+    #[test]
+    fn a_receipt_of_an_earlier_version_keeps_its_figures() {
+        let earlier = r#"{"ttftMs":12.5,"decodeTokS":null,"itlMsP50":null,"itlMsP95":null,"promptTokens":4,
+            "answerTokens":5,"fusedSteps":5,"perRowSteps":0,"meanBatchRows":1.0,"meanLogprob":null,
+            "settings":{"temperature":0.0,"topP":1.0,"topK":0,"minP":0.0,"seed":"3","maxTokens":9,
+            "logprobs":null,"stop":[],"systemPrompt":""}}"#;
+        let read = receipt(earlier).expect("it was whole then");
+        assert_eq!((read.ttft_ms, read.answer_tokens, read.thinking_tokens), (Some(12.5), 5, 0));
+        assert_eq!(read.settings.seed.as_deref(), Some("3"));
+        assert_eq!(read.settings.repetition_penalty, 1.0);
     }
 
     #[test]

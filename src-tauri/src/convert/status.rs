@@ -1,24 +1,31 @@
 //! Engine snapshots -> what overlay, settings panel and tabs show.
 
-use engine::{EngineSnapshot, RequestId, backend::BackendFacts};
+use engine::{
+    EngineSnapshot, LedgerUse, RequestId,
+    backend::{BackendFacts, MemoryUse},
+};
 use history::ConversationId;
-use model_hub::ModelFolder;
 use protocol::{
-    EnginePhase, EngineStatus, GateMode, MemoryStats, ModelSummary, RowPhase, RowStatus, StepBar, StepStats,
+    AppSettings, EnginePhase, EngineStatus, MemoryStats, ModelSummary, OverlapOff, RowPhase, RowStatus,
+    StepBar, StepStats,
 };
 
-use super::{count, gate_path, milliseconds, rounded, to_wire_mode};
-use crate::error::{AppError, in_full};
+use super::{count, gate_path, milliseconds, reason, rounded, to_wire_mode, to_wire_overlap};
+use crate::{
+    error::{AppError, in_full},
+    local_engine::RunningEngine,
+};
 
 /// Finds the UI's request id and the conversation of an engine request.
 pub type FindRequest<'a> = &'a dyn Fn(RequestId) -> Option<(String, ConversationId)>;
 
 /// The status while there is no engine: it starts, or it cannot.
-pub fn without_engine(failure: Option<&AppError>, gate_mode: GateMode) -> EngineStatus {
+pub fn without_engine(failure: Option<&AppError>, settings: &AppSettings) -> EngineStatus {
     EngineStatus {
         phase: failure.map_or(EnginePhase::Loading, failed),
         model: None,
-        gate_mode,
+        gate_mode: settings.gate_mode,
+        overlap: settings.overlap,
         rows: Vec::new(),
         steps: steps(&engine::StepStats::default()),
         memory: None,
@@ -28,22 +35,31 @@ pub fn without_engine(failure: Option<&AppError>, gate_mode: GateMode) -> Engine
 /// The status of a started engine. `is_alive`: whether its thread still publishes.
 pub fn of_engine(
     snapshot: &EngineSnapshot,
-    model: &ModelFolder,
+    running: &RunningEngine,
     is_alive: bool,
     find: FindRequest<'_>,
 ) -> EngineStatus {
     EngineStatus {
         phase: phase(&snapshot.phase, is_alive),
-        model: snapshot.facts.as_ref().map(|facts| model_summary(facts, model)),
+        model: snapshot.facts.as_ref().map(|facts| model_summary(facts, running)),
         gate_mode: to_wire_mode(snapshot.gate_mode),
+        overlap: to_wire_overlap(snapshot.overlap),
         rows: snapshot.rows.iter().filter_map(|snapshot| row(snapshot, find)).collect(),
         steps: steps(&snapshot.steps),
-        memory: snapshot.facts.as_ref().zip(snapshot.memory).map(|(facts, memory)| MemoryStats {
-            model_bytes: facts.model_bytes as f64,
-            kv_cache_bytes: memory.kv_cache_bytes as f64,
-            active_bytes: memory.active_bytes as f64,
-            peak_bytes: memory.peak_bytes as f64,
-        }),
+        memory: snapshot.ledger.zip(snapshot.memory).map(|(ledger, memory)| memory_stats(&ledger, &memory)),
+    }
+}
+
+fn memory_stats(ledger: &LedgerUse, memory: &MemoryUse) -> MemoryStats {
+    MemoryStats {
+        model_bytes: ledger.weights_bytes as f64,
+        kv_cache_bytes: memory.kv_cache_bytes as f64,
+        active_bytes: memory.active_bytes as f64,
+        peak_bytes: memory.peak_bytes as f64,
+        limit_bytes: ledger.limit_bytes as f64,
+        snapshot_bytes: ledger.snapshot_bytes as f64,
+        prefill_bytes: ledger.prefill_bytes as f64,
+        reserved_bytes: ledger.reserved_bytes as f64,
     }
 }
 
@@ -62,15 +78,16 @@ fn failed(error: &AppError) -> EnginePhase {
     EnginePhase::Failed { code: error.code(), detail: in_full(error) }
 }
 
-fn model_summary(facts: &BackendFacts, model: &ModelFolder) -> ModelSummary {
+fn model_summary(facts: &BackendFacts, running: &RunningEngine) -> ModelSummary {
     ModelSummary {
-        name: model.id.clone(),
+        name: running.model.id.clone(),
         architecture: facts.architecture.clone(),
         quantisation: facts.quantisation.clone(),
         compute_dtype: facts.compute_dtype.clone(),
         device: facts.device.clone(),
         context_tokens: facts.context_tokens,
-        disk_bytes: model.bytes as f64,
+        has_thinking: running.tokenizer.thinking_tags().is_some(),
+        disk_bytes: running.model.bytes as f64,
     }
 }
 
@@ -89,9 +106,11 @@ fn row(row: &engine::RowSnapshot, find: FindRequest<'_>) -> Option<RowStatus> {
         ahead: row.ahead,
         prefill_done_tokens: row.prefill_done_tokens,
         prompt_tokens: row.prompt_tokens,
+        cached_tokens: row.cached_tokens,
         answer_tokens: row.answer_tokens,
         kv_cache_tokens: row.kv_cache_tokens,
         context_tokens: row.context_tokens,
+        per_row_ms: row.per_row_cost.map(milliseconds),
         gate: row.path.as_ref().map(|path| gate_path(path, conversation_of)),
         decode_tok_s: row.decode_tok_s.map(rounded),
         ttft_ms: row.ttft.map(milliseconds),
@@ -115,7 +134,25 @@ fn steps(stats: &engine::StepStats) -> StepStats {
         evals_per_step: count(stats.evals_per_step),
         waits_per_step: count(stats.waits_per_step),
         host_reads_per_step: count(stats.host_reads_per_step),
+        replays: count(stats.replays),
+        overlap_off: stats.overlap_off.map(overlap_off),
+        overlapped_steps: count(stats.overlapped_steps),
+        forwards_overlapped: count(stats.forwards_overlapped),
+        submit_ms_p50: milliseconds(stats.submit_p50),
+        batch_reasons: stats.batch_reasons.iter().map(reason).collect(),
         recent: stats.recent.iter().map(bar).collect(),
+    }
+}
+
+fn overlap_off(why: engine::OverlapOff) -> OverlapOff {
+    match why {
+        engine::OverlapOff::SwitchedOff => OverlapOff::SwitchedOff,
+        engine::OverlapOff::BatchGrowing => OverlapOff::BatchGrowing,
+        engine::OverlapOff::PerRowRows => OverlapOff::PerRowRows,
+        engine::OverlapOff::KvCopyCostly => OverlapOff::KvCopyCostly,
+        engine::OverlapOff::Measuring => OverlapOff::Measuring,
+        engine::OverlapOff::MemoryPressure => OverlapOff::MemoryPressure,
+        engine::OverlapOff::LastTokens => OverlapOff::LastTokens,
     }
 }
 

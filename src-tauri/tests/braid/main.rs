@@ -1,6 +1,8 @@
 //! The app's own plumbing over a scripted engine and a real database.
 
 mod answers;
+mod details;
 mod engine_life;
 mod support;
 mod tabs;
+mod versions;

@@ -22,9 +22,12 @@ use engine::{
     testing::{FakeBackend, Script, byte_tokenizer},
 };
 use model_hub::ModelFolder;
-use protocol::{StartGeneration, StartedGeneration, StreamEvent, StreamEventBody};
+use protocol::{
+    MessageView, RegenerateAnswer, SamplingSettings, SeedChoice, StartGeneration, StartedGeneration,
+    StreamEvent, StreamEventBody, TextPart,
+};
 use tempfile::TempDir;
-use text::Tokenizer;
+use text::{TextError, Tokenizer};
 use tokio::sync::watch;
 
 /// Longest wait for anything in a test.
@@ -37,11 +40,17 @@ pub struct Plan {
     /// Loading waits until this is true.
     pub may_load: Arc<AtomicBool>,
     pub has_model: bool,
+    pub tokenizer: fn() -> Result<Tokenizer, TextError>,
 }
 
 impl Plan {
     pub fn of(script: impl Into<Script>) -> Self {
-        Self { script: script.into(), may_load: Arc::new(AtomicBool::new(true)), has_model: true }
+        Self {
+            script: script.into(),
+            may_load: Arc::new(AtomicBool::new(true)),
+            has_model: true,
+            tokenizer: byte_tokenizer,
+        }
     }
 }
 
@@ -49,7 +58,8 @@ struct ScriptedSource(Arc<Mutex<Plan>>);
 
 impl EngineSource for ScriptedSource {
     fn open_model(&self) -> Result<(ModelFolder, Tokenizer), AppError> {
-        if !self.0.lock().expect("no test panics while it plans").has_model {
+        let Plan { has_model, tokenizer, .. } = self.0.lock().expect("no test panics while it plans").clone();
+        if !has_model {
             return Err(AppError::NoModel { looked_in: vec!["/nowhere".into()] });
         }
         let folder = ModelFolder {
@@ -62,7 +72,7 @@ impl EngineSource for ScriptedSource {
             context_tokens: None,
             licence: None,
         };
-        Ok((folder, byte_tokenizer().expect("a temporary folder can be written")))
+        Ok((folder, tokenizer().expect("a temporary folder can be written")))
     }
 
     fn spawn(&self, config: EngineConfig, _: &ModelFolder) -> io::Result<(EngineThread, EngineHandle)> {
@@ -123,6 +133,34 @@ impl TestApp {
         Ok((started, recorder))
     }
 
+    /// Asks for another version of an answer; the request id is the conversation's with "r" before it.
+    pub async fn regenerate(
+        &self,
+        conversation: &str,
+        answer_id: &str,
+        seed: SeedChoice,
+    ) -> Result<(MessageView, Arc<Recorder>), AppError> {
+        let recorder = Arc::new(Recorder::default());
+        let request = RegenerateAnswer {
+            request_id: format!("r{conversation}"),
+            conversation_id: conversation.into(),
+            answer_id: answer_id.into(),
+            seed,
+        };
+        let sink = Sink(recorder.clone());
+        let version = generation::regenerate(&self.state, request, Instant::now(), sink).await?;
+        Ok((version, recorder))
+    }
+
+    /// A new conversation with these settings.
+    pub async fn conversation_with(&self, settings: &SamplingSettings) -> String {
+        let conversation = self.new_conversation().await;
+        app::commands::conversations::write_settings(&self.state, &conversation, settings)
+            .await
+            .expect("the settings are valid");
+        conversation
+    }
+
     pub async fn messages(&self, conversation: &str) -> Vec<protocol::MessageView> {
         app::commands::conversations::open(&self.state, conversation).await.expect("it exists").messages
     }
@@ -155,8 +193,13 @@ impl Recorder {
     }
 
     pub fn text(&self) -> String {
+        self.part(TextPart::Answer)
+    }
+
+    /// Everything that was said in one part of the answer.
+    pub fn part(&self, wanted: TextPart) -> String {
         let deltas = self.events().into_iter().filter_map(|event| match event.body {
-            StreamEventBody::Text { delta, .. } => Some(delta),
+            StreamEventBody::Text { part, delta, .. } if part == wanted => Some(delta),
             _ => None,
         });
         deltas.collect()

@@ -3,11 +3,11 @@ import type { ChatTab } from './chat/chatTab.svelte';
 import { Conversations } from './chat/conversations.svelte';
 import { Tabs } from './chat/tabs.svelte';
 import { EngineWatch } from './engine/engineStatus.svelte';
-import { pathMark, type PathMark } from './engine/paths';
+import { forecastPath, pathMark, type PathMark } from './engine/paths';
 import { tabPhase, type TabPhase } from './engine/tabPhase';
 import { asFailure, type Backend } from './ipc/backend';
 import { wordingOf } from './ipc/errors';
-import type { AppStart, GateMode, GatePath, SamplingSettings } from './ipc/wire';
+import type { AppStart, GateMode, OverlapMode } from './ipc/wire';
 import type { Notices } from './notices.svelte';
 import { Settings } from './settings/settings.svelte';
 
@@ -115,6 +115,13 @@ export class Workspace {
 		});
 	}
 
+	async setOverlap(overlap: OverlapMode): Promise<void> {
+		await this.#attempt(async () => {
+			await this.backend.setOverlap(overlap);
+			this.settings.change({ overlap });
+		});
+	}
+
 	async restartEngine(): Promise<void> {
 		await this.#attempt(() => this.backend.restartEngine());
 	}
@@ -146,15 +153,23 @@ export class Workspace {
 	/** Mark of the tab's row while it generates. */
 	markOf(tab: ChatTab): PathMark | null {
 		if (!tab.isAnswering) return null;
-		const gate = latest(this.engine.rowOf(tab.id)?.gate ?? null, tab.generation?.answer.gate ?? null);
+		// The stream's own word counts until the engine's first report of the row.
+		const gate = this.engine.rowOf(tab.id)?.gate ?? tab.generation?.answer.gate ?? null;
 		return gate && pathMark(gate, (id) => this.conversations.titleOf(id));
 	}
 
-	/** Settings of the other tabs that are answering now. */
-	settingsOfRunningOthers(tab: ChatTab): SamplingSettings[] {
-		return this.tabs.open
+	/** What the tab's settings will do to the batch, in sentences; empty when it will be fused. */
+	forecastOf(tab: ChatTab): string[] {
+		if (!tab.settings) return [];
+		const others = this.tabs.open
 			.filter((other) => other !== tab && other.isAnswering)
 			.flatMap((other) => (other.settings ? [other.settings] : []));
+		return forecastPath(tab.settings, { mode: this.gateMode, others, hasThinking: this.hasThinking });
+	}
+
+	/** Whether the loaded model thinks before it answers. */
+	get hasThinking(): boolean {
+		return this.engine.status?.model?.hasThinking ?? false;
 	}
 
 	sayFailure(thrown: unknown) {
@@ -184,11 +199,6 @@ export class Workspace {
 	#saveTabs() {
 		this.settings.change({ openTabs: this.tabs.open.map((tab) => tab.id), activeTab: this.tabs.activeId });
 	}
-}
-
-function latest(a: GatePath | null, b: GatePath | null): GatePath | null {
-	if (a === null || b === null) return a ?? b;
-	return b.sinceStep > a.sinceStep ? b : a;
 }
 
 export const [getWorkspace, setWorkspace] = createContext<Workspace>();

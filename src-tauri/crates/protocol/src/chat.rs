@@ -1,38 +1,9 @@
 //! Starting, following and ending one answer.
 
-use crate::{ErrorCode, GatePath, MessageView};
+use crate::{ErrorCode, GatePath, MessageView, SamplingSettings};
 use serde::{Deserialize, Serialize};
 use specta::Type;
 use specta_typescript::Number;
-
-/// Sampling settings of one conversation, as the user set them.
-///
-/// The app checks them against the engine's limits when an answer starts; an error names field, limit and value.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Type)]
-#[serde(rename_all = "camelCase")]
-pub struct SamplingSettings {
-    /// 0 to 5; below 1e-5 the likeliest token is always taken.
-    #[specta(type = Number)]
-    pub temperature: f32,
-    /// (0, 1]; 1 turns the filter off. The token that crosses the threshold is kept.
-    #[specta(type = Number)]
-    pub top_p: f32,
-    /// 0 turns the filter off; 1 is greedy.
-    pub top_k: u32,
-    /// [0, 1); 0 turns the filter off. Relative to the likeliest token.
-    #[specta(type = Number)]
-    pub min_p: f32,
-    /// Decimal u64. `None` draws one per answer; the receipt says which.
-    pub seed: Option<String>,
-    /// At least 1.
-    pub max_tokens: u32,
-    /// Alternatives to record per token, 0 to 20; `None` records nothing.
-    pub logprobs: Option<u8>,
-    /// Sequences that end the answer; they are not part of it. At most 16, none empty.
-    pub stop: Vec<String>,
-    /// Instructions placed before the conversation; empty for none.
-    pub system_prompt: String,
-}
 
 /// Asks for an answer to a new user message.
 #[derive(Debug, Clone, Serialize, Deserialize, Type)]
@@ -56,6 +27,30 @@ pub struct StartedGeneration {
     pub answer: MessageView,
 }
 
+/// Asks for another version of an answer, beside the ones that are there.
+#[derive(Debug, Clone, Serialize, Deserialize, Type)]
+#[serde(rename_all = "camelCase")]
+pub struct RegenerateAnswer {
+    /// As in [`StartGeneration::request_id`].
+    pub request_id: String,
+    /// Conversation of the answer.
+    pub conversation_id: String,
+    /// The answer that gets a sibling.
+    pub answer_id: String,
+    /// What the new version is made with.
+    pub seed: SeedChoice,
+}
+
+/// What another version of an answer is made with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Type)]
+#[serde(rename_all = "camelCase")]
+pub enum SeedChoice {
+    /// The conversation's settings of now, with a seed drawn anew.
+    New,
+    /// The settings and the seed of the answer: the same text again.
+    Same,
+}
+
 /// Why an answer ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Type)]
 #[serde(rename_all = "camelCase")]
@@ -68,6 +63,8 @@ pub enum FinishReason {
     MaxTokens,
     /// The context window is full.
     ContextFull,
+    /// Structured output that stalled or was cut off: what there is matches only the beginning of what was asked for.
+    Incomplete,
     /// The user stopped it.
     Stopped,
     /// It failed; the error code says why.
@@ -94,8 +91,12 @@ pub struct Receipt {
     pub itl_ms_p95: Option<f64>,
     /// Tokens of the prompt.
     pub prompt_tokens: u32,
-    /// Tokens of the answer.
+    /// Of those, the ones whose KV cache was there already.
+    pub cached_tokens: u32,
+    /// Tokens of the answer, thinking left out.
     pub answer_tokens: u32,
+    /// Tokens of the thinking.
+    pub thinking_tokens: u32,
     /// Decode steps that sampled this row in the fused graph.
     pub fused_steps: u32,
     /// Decode steps that sampled this row on the per-row path.
@@ -106,8 +107,20 @@ pub struct Receipt {
     /// Mean log-probability of the chosen tokens, when logprobs were asked for.
     #[specta(type = Option<Number>)]
     pub mean_logprob: Option<f64>,
+    /// Tokens whose details were stored with the answer, see `read_token_details`; 0 when none were asked for.
+    pub recorded_tokens: u32,
     /// Settings that the engine used; `seed` is always present.
     pub settings: SamplingSettings,
+}
+
+/// Which part of an answer a text belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Type)]
+#[serde(rename_all = "camelCase")]
+pub enum TextPart {
+    /// What the person asked for.
+    Answer,
+    /// What the model thought before it.
+    Thinking,
 }
 
 /// One step in the life of an answer. Every event names its request and its place in the request's stream.
@@ -140,10 +153,14 @@ pub enum StreamEventBody {
     },
     /// Text was added to the answer.
     Text {
-        /// Appended to what came before; never replaces.
+        /// Where it belongs.
+        part: TextPart,
+        /// Appended to what came before in that part; never replaces.
         delta: String,
         /// Tokens of the answer so far.
         answer_tokens: u32,
+        /// Tokens of the thinking so far.
+        thinking_tokens: u32,
     },
     /// The row's sampling path changed.
     Path {

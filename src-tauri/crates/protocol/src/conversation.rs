@@ -58,8 +58,14 @@ pub struct MessageView {
     pub parent_id: Option<String>,
     /// Who wrote it.
     pub role: Role,
+    /// Every version at this place, this one included, oldest first.
+    pub version_ids: Vec<String>,
     /// Markdown as written.
     pub text: String,
+    /// What the model thought before the text; empty for none.
+    pub thinking: String,
+    /// Tokens of the thinking.
+    pub thinking_tokens: u32,
     /// Where it is in its life.
     pub state: MessageState,
     /// Unix time of creation.

@@ -14,6 +14,41 @@ pub enum GateMode {
     /// Only the rows in need go per row; mixed sampling settings stay fused.
     #[default]
     Split,
+    /// Masks, forced tokens, bias and logprobs ride inside the fused graph; only what cannot goes per row.
+    Folded,
+}
+
+/// Whether the forward pass of the next step starts before the host has read the tokens of the latest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Type)]
+#[serde(rename_all = "camelCase")]
+pub enum OverlapMode {
+    /// Never.
+    Off,
+    /// Whenever it is possible.
+    On,
+    /// Where measurements say that it is faster.
+    #[default]
+    Adaptive,
+}
+
+/// Why the latest step ran without overlap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Type)]
+#[serde(rename_all = "camelCase")]
+pub enum OverlapOff {
+    /// It is switched off.
+    SwitchedOff,
+    /// A request is about to join the batch.
+    BatchGrowing,
+    /// Some row is sampled per row.
+    PerRowRows,
+    /// Copying the KV cache costs more than the overlap hides, as measured.
+    KvCopyCostly,
+    /// Steps without it are being timed, to compare.
+    Measuring,
+    /// Memory is short.
+    MemoryPressure,
+    /// Every row is at its last token.
+    LastTokens,
 }
 
 /// How a row was sampled on a step.
@@ -26,14 +61,38 @@ pub enum SamplingPath {
     PerRow,
 }
 
-/// Why a row needs, or was given, the per-row path.
+/// Why a row needs, or was given, the per-row path; on the fused path, what rides inside the graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Type)]
 #[serde(rename_all = "camelCase")]
 pub enum PathReason {
+    /// A grammar limits the next token.
+    StructuredMask,
+    /// The engine closes a thinking block.
+    ThinkingOverride,
     /// Per-token logprobs were asked for.
     Logprobs,
-    /// Sampling settings differ between rows (Strict mode only).
+    /// Single tokens have a logit bias.
+    TokenBias,
+    /// What the bias changes is recorded.
+    BiasTrace,
+    /// Tokens that occurred are penalised.
+    HistoryPenalty,
+    /// A sampler that has no place in the fused graph.
+    UnsupportedSampler,
+    /// A processor of logits on the host.
+    CustomProcessor,
+    /// The row's latest step failed.
+    Quarantined,
+    /// Sampling settings differ between rows.
     MixedSettings,
+    /// The batch has one row.
+    SingleRow,
+    /// The shortlist of likely tokens was too short.
+    WidthOverflow,
+    /// The reference path was asked for.
+    ForcedReference,
+    /// The fused graph failed repeatedly.
+    RepeatedEvalFailure,
 }
 
 /// Path and reasons of one row, as the engine ran the step.
@@ -42,7 +101,7 @@ pub enum PathReason {
 pub struct GatePath {
     /// Path taken.
     pub path: SamplingPath,
-    /// Reasons of the row itself and of the batch; empty on the fused path.
+    /// Reasons of the row itself and of the batch. On the fused path: what rides inside the graph.
     pub reasons: Vec<PathReason>,
     /// Conversation whose row forced this one, when it was not its own doing.
     pub caused_by_conversation_id: Option<String>,
@@ -78,6 +137,8 @@ pub struct RowStatus {
     pub prefill_done_tokens: u32,
     /// Prompt tokens in all.
     pub prompt_tokens: u32,
+    /// Of those, the ones whose KV cache was there already.
+    pub cached_tokens: u32,
     /// Tokens generated so far.
     pub answer_tokens: u32,
     /// Tokens in the row's KV cache: the figure of the context meter.
@@ -86,6 +147,9 @@ pub struct RowStatus {
     pub context_tokens: u32,
     /// Path of the latest decode step; `None` before the first.
     pub gate: Option<GatePath>,
+    /// Mean time that sampling this row on its own takes per step; `None` if it never was.
+    #[specta(type = Option<Number>)]
+    pub per_row_ms: Option<f64>,
     /// Decode tokens per second over the last two seconds; `None` before the second token.
     #[specta(type = Option<Number>)]
     pub decode_tok_s: Option<f64>,
@@ -151,6 +215,19 @@ pub struct StepStats {
     pub waits_per_step: u32,
     /// Host reads of the latest decode step.
     pub host_reads_per_step: u32,
+    /// Steps that had to run again, with a token that a longer shortlist gave.
+    pub replays: u32,
+    /// Why the latest step ran without overlap; `None` if it ran with it, or before the first step.
+    pub overlap_off: Option<OverlapOff>,
+    /// Steps that started the next forward pass before their tokens were read.
+    pub overlapped_steps: u32,
+    /// Of those passes, the ones that still ran when the tokens had been read.
+    pub forwards_overlapped: u32,
+    /// Median time inside submissions, which can block too.
+    #[specta(type = Number)]
+    pub submit_ms_p50: f64,
+    /// What was true of the latest batch as a whole.
+    pub batch_reasons: Vec<PathReason>,
     /// Latest decode steps, oldest first, at most 120.
     pub recent: Vec<StepBar>,
 }
@@ -171,6 +248,18 @@ pub struct MemoryStats {
     /// MLX's peak since start.
     #[specta(type = Number)]
     pub peak_bytes: f64,
+    /// What the engine may use.
+    #[specta(type = Number)]
+    pub limit_bytes: f64,
+    /// KV snapshots kept for later prompts.
+    #[specta(type = Number)]
+    pub snapshot_bytes: f64,
+    /// KV caches of prompts that are being read.
+    #[specta(type = Number)]
+    pub prefill_bytes: f64,
+    /// Kept free for what comes and goes within a step.
+    #[specta(type = Number)]
+    pub reserved_bytes: f64,
 }
 
 /// State of the engine as a whole.
@@ -200,6 +289,8 @@ pub struct EngineStatus {
     pub model: Option<ModelSummary>,
     /// Mode of the gate.
     pub gate_mode: GateMode,
+    /// Whether forward passes may overlap the reading of tokens.
+    pub overlap: OverlapMode,
     /// Live requests in order of arrival.
     pub rows: Vec<RowStatus>,
     /// Measured steps.

@@ -27,6 +27,16 @@ pub enum ErrorCode {
     EngineFailed,
     /// The model gave numbers that cannot be sampled for this row.
     BadLogits,
+    /// Structured output that cannot be enforced as asked; `message` says where and why.
+    GrammarRefused,
+    /// The grammar allows no token of the model's vocabulary at some place of the answer.
+    GrammarDeadEnd,
+    /// Enforcing the grammar failed.
+    GrammarFailed,
+    /// The request can never fit into memory; `message` has the numbers.
+    TooLarge,
+    /// A fault of the engine ended this answer; the engine goes on.
+    EngineFault,
     /// The model could not be found.
     ModelMissing,
     /// The model's files are damaged or not supported.

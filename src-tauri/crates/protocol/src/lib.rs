@@ -13,7 +13,9 @@ pub mod engine_status;
 pub mod error;
 pub mod licences;
 pub mod model;
+pub mod sampling;
 pub mod settings;
+pub mod token_details;
 
 pub use chat::*;
 pub use conversation::*;
@@ -21,4 +23,6 @@ pub use engine_status::*;
 pub use error::*;
 pub use licences::*;
 pub use model::*;
+pub use sampling::*;
 pub use settings::*;
+pub use token_details::*;

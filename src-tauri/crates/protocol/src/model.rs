@@ -20,6 +20,8 @@ pub struct ModelSummary {
     pub device: String,
     /// Context window in tokens.
     pub context_tokens: u32,
+    /// Whether it thinks before it answers, in a block of its own.
+    pub has_thinking: bool,
     /// Size on disk.
     #[specta(type = Number)]
     pub disk_bytes: f64,

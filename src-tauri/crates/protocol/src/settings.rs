@@ -1,6 +1,6 @@
 //! Settings of the app as a whole.
 
-use crate::{ConversationSummary, GateMode, SamplingSettings};
+use crate::{ConversationSummary, GateMode, OverlapMode, SamplingSettings};
 use serde::{Deserialize, Serialize};
 use specta::Type;
 
@@ -25,6 +25,8 @@ pub struct AppSettings {
     pub theme: Theme,
     /// Mode of the gate.
     pub gate_mode: GateMode,
+    /// Whether the next forward pass starts before the latest tokens are read.
+    pub overlap: OverlapMode,
     /// Whether the performance overlay is shown.
     pub is_overlay_open: bool,
     /// Whether the sidebar is shown.

@@ -38,19 +38,24 @@ const status = statusOf({
 		kvCacheBytes: 94_371_840,
 		activeBytes: 640_000_000,
 		peakBytes: 702_000_000,
+		limitBytes: 8_589_934_592,
+		snapshotBytes: 20_971_520,
+		prefillBytes: 0,
+		reservedBytes: 0,
 	},
 });
 
 function overlay(shown: EngineStatus | null, silentForS: number | null = null) {
-	const onmode = vi.fn();
+	const [onmode, onoverlap] = [vi.fn(), vi.fn()];
 	render(PerformanceOverlay, {
 		status: shown,
 		silentForS,
 		titleOf: (id: string) => `Tab ${id}`,
 		onmode,
+		onoverlap,
 		onclose: () => {},
 	});
-	return { onmode, root: screen.getByTestId('performance-overlay') };
+	return { onmode, onoverlap, root: screen.getByTestId('performance-overlay') };
 }
 
 it('shows what the engine measured', () => {
@@ -95,6 +100,16 @@ it('switches the batch mode and explains it', async () => {
 	expect(root.textContent).toContain('sends every tab down the per-row path');
 	await fireEvent.click(within(root).getByRole('radio', { name: 'Split' }));
 	expect(onmode).toHaveBeenCalledWith('split');
+});
+
+it('switches the overlap and says what the latest step did', async () => {
+	const off = { ...status, steps: { ...status.steps, overlapOff: 'perRowRows' as const } };
+	const { onoverlap, root } = overlay(off);
+	expect(within(root).getByTestId('overlap-now').textContent).toBe(
+		'Latest step: off: a tab samples per row.',
+	);
+	await fireEvent.click(within(root).getByRole('radio', { name: 'On' }));
+	expect(onoverlap).toHaveBeenCalledWith('on');
 });
 
 it('shows no figure before there is one', () => {

@@ -1,7 +1,7 @@
 // @vitest-environment node
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { GatePath, StreamEvent, StreamEventBody } from '../ipc/wire';
+import type { GatePath, StreamEvent, StreamEventBody, TextPart } from '../ipc/wire';
 import { answerMessage, receiptOf } from '../testing/samples';
 import { applyStreamEvents, newAnswer, type Answer } from './applyStreamEvents';
 
@@ -11,6 +11,13 @@ function numbered(bodies: readonly StreamEventBody[], requestId = 'r1'): StreamE
 	return bodies.map((body, sequence) => ({ requestId, sequence, body }));
 }
 
+const text = (delta: string, answerTokens: number, part: TextPart = 'answer'): StreamEventBody => ({
+	kind: 'text',
+	part,
+	delta,
+	answerTokens,
+	thinkingTokens: 0,
+});
 const gate: GatePath = { path: 'perRow', reasons: ['logprobs'], causedByConversationId: null, sinceStep: 4 };
 const body: fc.Arbitrary<StreamEventBody> = fc.oneof(
 	fc.record({ kind: fc.constant('queued' as const), ahead: fc.nat(5) }),
@@ -21,15 +28,17 @@ const body: fc.Arbitrary<StreamEventBody> = fc.oneof(
 	}),
 	fc.record({
 		kind: fc.constant('text' as const),
+		part: fc.constantFrom('answer', 'thinking'),
 		delta: fc.string({ unit: 'grapheme', maxLength: 6 }),
 		answerTokens: fc.nat(),
+		thinkingTokens: fc.nat(),
 	}),
 	fc.constant({ kind: 'path' as const, path: gate }),
 );
 const last: fc.Arbitrary<StreamEventBody> = fc.oneof(
 	fc.record({
 		kind: fc.constant('finished' as const),
-		reason: fc.constantFrom('endOfTurn', 'stopped', 'maxTokens', 'contextFull'),
+		reason: fc.constantFrom('endOfTurn', 'stopped', 'maxTokens', 'contextFull', 'incomplete'),
 		receipt: fc.constant(receiptOf()),
 	}),
 	fc.record({
@@ -55,9 +64,10 @@ describe('applyStreamEvents', () => {
 				const whole = applyStreamEvents(start(), events);
 				let split: Answer = start();
 				for (const frame of frames(events, cuts)) {
-					const before = split.message.text;
+					const before = split.message;
 					split = applyStreamEvents(split, frame);
-					expect(split.message.text.startsWith(before)).toBe(true);
+					expect(split.message.text.startsWith(before.text)).toBe(true);
+					expect(split.message.thinking.startsWith(before.thinking)).toBe(true);
 				}
 				expect(split).toEqual(whole);
 			}),
@@ -75,7 +85,7 @@ describe('applyStreamEvents', () => {
 	});
 
 	it('drops events of another request', () => {
-		const other = numbered([{ kind: 'text', delta: 'not mine', answerTokens: 1 }], 'r2');
+		const other = numbered([text('not mine', 1)], 'r2');
 		expect(applyStreamEvents(start(), other)).toEqual(start());
 	});
 
@@ -83,9 +93,9 @@ describe('applyStreamEvents', () => {
 		const answer = applyStreamEvents(
 			start(),
 			numbered([
-				{ kind: 'text', delta: 'Paris is', answerTokens: 2 },
+				text('Paris is', 2),
 				{ kind: 'failed', code: 'badLogits', detail: 'row 0', receipt: receiptOf() },
-				{ kind: 'text', delta: ' late', answerTokens: 3 },
+				text(' late', 3),
 			]),
 		);
 		expect(answer.message.text).toBe('Paris is');
@@ -93,12 +103,17 @@ describe('applyStreamEvents', () => {
 		expect(answer.failure).toEqual({ code: 'badLogits', detail: 'row 0' });
 	});
 
+	it('keeps thinking apart from the answer, and says which of them is being written', () => {
+		const thinking = applyStreamEvents(start(), numbered([text('Hm, ', 0, 'thinking')]));
+		expect(thinking.phase).toEqual({ kind: 'thinking' });
+		const bodies = [text('Hm, ', 0, 'thinking'), text('Paris?', 0, 'thinking'), text('Paris.', 1)];
+		const answered = applyStreamEvents(start(), numbered(bodies));
+		expect(answered.phase).toEqual({ kind: 'decoding' });
+		expect(answered.message).toMatchObject({ thinking: 'Hm, Paris?', text: 'Paris.' });
+	});
+
 	it('notices a lost event', () => {
-		const [first, , third] = numbered([
-			{ kind: 'text', delta: 'a', answerTokens: 1 },
-			{ kind: 'text', delta: 'b', answerTokens: 2 },
-			{ kind: 'text', delta: 'c', answerTokens: 3 },
-		]);
+		const [first, , third] = numbered([text('a', 1), text('b', 2), text('c', 3)]);
 		const answer = applyStreamEvents(start(), [first as StreamEvent, third as StreamEvent]);
 		expect(answer.hasGap).toBe(true);
 	});

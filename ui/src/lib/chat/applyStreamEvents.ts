@@ -1,10 +1,19 @@
-import type { ErrorCode, FinishReason, GatePath, MessageState, MessageView, StreamEvent } from '../ipc/wire';
+import type {
+	ErrorCode,
+	FinishReason,
+	GatePath,
+	MessageState,
+	MessageView,
+	StreamEvent,
+	StreamEventBody,
+} from '../ipc/wire';
 
 /** Where an answer is in its life, as far as its own stream says. */
 export type AnswerPhase =
 	| { kind: 'starting' }
 	| { kind: 'queued'; ahead: number }
 	| { kind: 'prefilling'; doneTokens: number; totalTokens: number }
+	| { kind: 'thinking' }
 	| { kind: 'decoding' }
 	| { kind: 'ended' };
 
@@ -41,6 +50,7 @@ const stateAfter: Record<FinishReason, MessageState> = {
 	stopSequence: 'complete',
 	maxTokens: 'complete',
 	contextFull: 'complete',
+	incomplete: 'complete',
 	stopped: 'stopped',
 	failed: 'failed',
 	interrupted: 'interrupted',
@@ -72,14 +82,13 @@ function applyBody(answer: Answer, { body }: StreamEvent): Answer {
 				phase: { kind: 'prefilling', doneTokens: body.doneTokens, totalTokens: body.totalTokens },
 			};
 		case 'text':
+			return applyText(answer, body);
+		case 'path':
 			return {
 				...answer,
-				phase: { kind: 'decoding' },
-				answerTokens: body.answerTokens,
-				message: { ...answer.message, text: answer.message.text + body.delta },
+				phase: answer.phase.kind === 'thinking' ? answer.phase : { kind: 'decoding' },
+				gate: body.path,
 			};
-		case 'path':
-			return { ...answer, phase: { kind: 'decoding' }, gate: body.path };
 		case 'finished':
 			return {
 				...answer,
@@ -87,6 +96,7 @@ function applyBody(answer: Answer, { body }: StreamEvent): Answer {
 				answerTokens: body.receipt.answerTokens,
 				message: {
 					...answer.message,
+					thinkingTokens: body.receipt.thinkingTokens,
 					state: stateAfter[body.reason],
 					finishReason: body.reason,
 					receipt: body.receipt,
@@ -100,4 +110,20 @@ function applyBody(answer: Answer, { body }: StreamEvent): Answer {
 				message: { ...answer.message, state: 'failed', finishReason: 'failed', receipt: body.receipt },
 			};
 	}
+}
+
+function applyText(answer: Answer, body: Extract<StreamEventBody, { kind: 'text' }>): Answer {
+	const { message } = answer;
+	const isThinking = body.part === 'thinking';
+	return {
+		...answer,
+		phase: { kind: isThinking ? 'thinking' : 'decoding' },
+		answerTokens: body.answerTokens,
+		message: {
+			...message,
+			text: isThinking ? message.text : message.text + body.delta,
+			thinking: isThinking ? message.thinking + body.delta : message.thinking,
+			thinkingTokens: body.thinkingTokens,
+		},
+	};
 }

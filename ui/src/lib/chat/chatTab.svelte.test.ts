@@ -1,9 +1,17 @@
 import { expect, it, vi } from 'vitest';
 import { CommandFailure, type Backend } from '../ipc/backend';
-import type { StreamEvent } from '../ipc/wire';
+import type { StreamEvent, StreamEventBody } from '../ipc/wire';
 import { answerMessage, receiptOf, settingsOf } from '../testing/samples';
 import { stubBackend } from '../testing/stubBackend';
 import { ChatTab } from './chatTab.svelte';
+
+const text = (delta: string): StreamEventBody => ({
+	kind: 'text',
+	part: 'answer',
+	delta,
+	answerTokens: 1,
+	thinkingTokens: 0,
+});
 
 async function openTab(backend: Backend): Promise<ChatTab> {
 	const { id } = await backend.createConversation();
@@ -27,7 +35,7 @@ it('applies events that arrive before the messages are known to be stored', asyn
 	const backend = stubBackend({
 		startGeneration: async ({ requestId }, onEvents) => {
 			const events: StreamEvent[] = [
-				{ requestId, sequence: 0, body: { kind: 'text', delta: 'Early', answerTokens: 1 } },
+				{ requestId, sequence: 0, body: text('Early') },
 				{ requestId, sequence: 1, body: { kind: 'finished', reason: 'endOfTurn', receipt: receiptOf() } },
 			];
 			onEvents(events);
@@ -52,7 +60,7 @@ it('reads the stored answer again when an event was lost', async () => {
 	const tab = await openTab(backend);
 	backend.startGeneration = async ({ requestId }, onEvents) => {
 		onEvents([
-			{ requestId, sequence: 0, body: { kind: 'text', delta: 'a', answerTokens: 1 } },
+			{ requestId, sequence: 0, body: text('a') },
 			{ requestId, sequence: 2, body: { kind: 'finished', reason: 'endOfTurn', receipt: receiptOf() } },
 		]);
 		return { userMessage: { ...answerMessage(), id: '1', role: 'user', text: 'Q' }, answer: answerMessage() };

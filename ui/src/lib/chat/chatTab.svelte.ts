@@ -1,5 +1,12 @@
 import { asFailure, type Backend, type CommandFailure } from '../ipc/backend';
-import type { ConversationSummary, ErrorCode, MessageView, SamplingSettings } from '../ipc/wire';
+import type {
+	ConversationSummary,
+	ErrorCode,
+	MessageView,
+	SamplingSettings,
+	SeedChoice,
+	TokenDetail,
+} from '../ipc/wire';
 import type { Answer } from './applyStreamEvents';
 import { Draft } from './draft.svelte';
 import { Generation } from './generation.svelte';
@@ -111,24 +118,45 @@ export class ChatTab {
 	async send(): Promise<void> {
 		if (this.isSending || this.isAnswering || this.load.kind !== 'ready') return;
 		const text = this.draft.text;
-		const generation = new Generation(this.#backend, this.id, (answer) => this.#onAnswerEnd(answer));
-		this.isSending = true;
-		this.problem = null;
+		await this.#generate(
+			async (generation) => {
+				await generation.start(text, (started) =>
+					this.#showRunning(generation, [...this.#stored, started.userMessage, started.answer]),
+				);
+				// What was typed while the message was being saved stays.
+				if (this.draft.text === text) this.draft.write('');
+				await this.#saveDraft();
+			},
+			() => void this.send(),
+		);
+	}
+
+	/** Writes another version of an answer; what followed it stays with the version that it followed. */
+	async regenerate(answerId: string, seed: SeedChoice): Promise<void> {
+		if (this.isSending || this.isAnswering || this.load.kind !== 'ready') return;
+		await this.#generate(
+			(generation) =>
+				generation.regenerate(answerId, seed, (version) => {
+					const at = this.#stored.findIndex((message) => message.id === answerId);
+					this.#showRunning(generation, [...this.#stored.slice(0, Math.max(0, at)), version]);
+				}),
+			() => void this.regenerate(answerId, seed),
+		);
+	}
+
+	/** Shows another version of a message, and what followed it. */
+	async selectVersion(messageId: string): Promise<void> {
+		if (this.isSending || this.isAnswering) return;
 		try {
-			await generation.start(text, (started) => {
-				this.#stored = [...this.#stored, started.userMessage, started.answer];
-				this.generation = generation;
-				this.scroll.jumpToEnd();
-			});
-			// What was typed while the message was being saved stays.
-			if (this.draft.text === text) this.draft.write('');
-			await this.#saveDraft();
+			this.#show(await this.#backend.selectVersion(this.id, messageId));
 			this.#onChange();
 		} catch (thrown) {
-			this.#fail(thrown, () => void this.send());
-		} finally {
-			this.isSending = false;
+			this.#fail(thrown, () => void this.selectVersion(messageId));
 		}
+	}
+
+	tokenDetails(messageId: string): Promise<TokenDetail[]> {
+		return this.#backend.readTokenDetails(messageId);
 	}
 
 	async stop(): Promise<void> {
@@ -151,10 +179,32 @@ export class ChatTab {
 		}
 	}
 
-	/** Saves the draft and ends the answer, if one is running. */
+	/** Saves the draft, ends the answer if one is running, and lets the engine forget the conversation. */
 	async close(): Promise<void> {
 		this.#isClosed = true;
 		await Promise.all([this.draft.flush().catch(() => {}), this.stop()]);
+		await this.#backend.closeConversation(this.id);
+	}
+
+	/** Starts an answer with `start`; what fails is said in the tab, with `retry` as the way out. */
+	async #generate(start: (generation: Generation) => Promise<void>, retry: () => void): Promise<void> {
+		const generation = new Generation(this.#backend, this.id, (answer) => this.#onAnswerEnd(answer));
+		this.isSending = true;
+		this.problem = null;
+		try {
+			await start(generation);
+			this.#onChange();
+		} catch (thrown) {
+			this.#fail(thrown, retry);
+		} finally {
+			this.isSending = false;
+		}
+	}
+
+	#showRunning(generation: Generation, messages: MessageView[]) {
+		this.#stored = messages;
+		this.generation = generation;
+		this.scroll.jumpToEnd();
 	}
 
 	#fail(thrown: unknown, retry: () => void) {

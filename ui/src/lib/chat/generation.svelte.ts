@@ -1,5 +1,5 @@
 import type { Backend } from '../ipc/backend';
-import type { MessageView, StartedGeneration, StreamEvent } from '../ipc/wire';
+import type { MessageView, SeedChoice, StartedGeneration, StreamEvent } from '../ipc/wire';
 import { applyStreamEvents, newAnswer, type Answer } from './applyStreamEvents';
 import { FramePacer } from './framePacer';
 
@@ -29,15 +29,20 @@ export class Generation {
 	/** Sends the message; `onStored` runs before any event is applied. */
 	async start(text: string, onStored: (started: StartedGeneration) => void): Promise<void> {
 		const request = { requestId: this.requestId, conversationId: this.conversationId, text };
-		const started = await this.#backend.startGeneration(request, (events) => {
-			if (this.#isStored) this.#pacer.push(events);
-			else this.#early.push(...events);
-		});
-		this.answer = newAnswer(this.requestId, started.answer);
-		onStored(started);
-		this.#isStored = true;
-		this.#pacer.push(this.#early);
-		this.#early = [];
+		const started = await this.#backend.startGeneration(request, (events) => this.#receive(events));
+		this.#begin(started.answer, () => onStored(started));
+	}
+
+	/** Asks for another version of an answer; `onStored` runs before any event is applied. */
+	async regenerate(
+		answerId: string,
+		seed: SeedChoice,
+		onStored: (version: MessageView) => void,
+	): Promise<void> {
+		const { requestId, conversationId } = this;
+		const request = { requestId, conversationId, answerId, seed };
+		const version = await this.#backend.regenerateAnswer(request, (events) => this.#receive(events));
+		this.#begin(version, () => onStored(version));
 	}
 
 	async stop(): Promise<void> {
@@ -49,6 +54,19 @@ export class Generation {
 			this.isStopping = false;
 			throw thrown;
 		}
+	}
+
+	#receive(events: StreamEvent[]) {
+		if (this.#isStored) this.#pacer.push(events);
+		else this.#early.push(...events);
+	}
+
+	#begin(answer: MessageView, onStored: () => void) {
+		this.answer = newAnswer(this.requestId, answer);
+		onStored();
+		this.#isStored = true;
+		this.#pacer.push(this.#early);
+		this.#early = [];
 	}
 
 	#apply(events: StreamEvent[]) {
@@ -66,7 +84,10 @@ function unsavedAnswer(): MessageView {
 		id: '',
 		parentId: null,
 		role: 'assistant',
+		versionIds: [],
 		text: '',
+		thinking: '',
+		thinkingTokens: 0,
 		state: 'streaming',
 		createdAtMs: 0,
 		finishReason: null,

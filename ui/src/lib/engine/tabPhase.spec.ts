@@ -20,6 +20,9 @@ it('names every phase', () => {
 		tabPhase({ row: null, stream: { kind: 'queued', ahead: 0 }, isRunning: true, lastState: null }).label,
 	).toBe('Queued, next');
 	expect(
+		tabPhase({ row: null, stream: { kind: 'thinking' }, isRunning: true, lastState: 'streaming' }).label,
+	).toBe('Thinking');
+	expect(
 		tabPhase({ row: null, stream: { kind: 'starting' }, isRunning: true, lastState: 'streaming' }).label,
 	).toBe('Starting');
 	expect(tabPhase({ row: null, stream: null, isRunning: false, lastState: 'failed' }).kind).toBe('failed');

@@ -2,7 +2,7 @@ import type { AnswerPhase } from '../chat/applyStreamEvents';
 import type { MessageState, RowStatus } from '../ipc/wire';
 
 /** What the dot on a tab says. */
-export type PhaseKind = 'idle' | 'queued' | 'prefilling' | 'decoding' | 'stopped' | 'failed';
+export type PhaseKind = 'idle' | 'queued' | 'prefilling' | 'thinking' | 'decoding' | 'stopped' | 'failed';
 
 export interface TabPhase {
 	kind: PhaseKind;
@@ -38,6 +38,7 @@ export function tabPhase({ row, stream, isRunning, lastState }: PhaseFacts): Tab
 function fromStream(stream: Exclude<AnswerPhase, { kind: 'ended' | 'starting' }>): TabPhase {
 	if (stream.kind === 'queued') return queued(stream.ahead);
 	if (stream.kind === 'prefilling') return reading(stream.doneTokens, stream.totalTokens);
+	if (stream.kind === 'thinking') return { kind: 'thinking', label: 'Thinking', progress: null };
 	return { kind: 'decoding', label: 'Answering', progress: null };
 }
 

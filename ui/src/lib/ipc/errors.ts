@@ -77,6 +77,37 @@ export const errorWording = {
 		advice: 'Only this answer ended; the other tabs go on. Send again, or restart the engine if it repeats.',
 		wayOut: 'restartEngine',
 	},
+	grammarRefused: {
+		severity: 'notice',
+		title: 'This structured output cannot be enforced',
+		advice: 'The place and the reason are below. Change it in this tab’s settings, then try again.',
+		wayOut: 'tabSettings',
+	},
+	grammarDeadEnd: {
+		severity: 'error',
+		title: 'The structured output leaves the model no way on',
+		advice:
+			'No token of this model continues the answer as asked. Loosen the schema or grammar, then try again.',
+		wayOut: 'tabSettings',
+	},
+	grammarFailed: {
+		severity: 'error',
+		title: 'Enforcing the structured output failed',
+		advice: 'Only this answer ended; the other tabs go on. Try again, or ask for a simpler structure.',
+		wayOut: 'retry',
+	},
+	tooLarge: {
+		severity: 'notice',
+		title: 'This conversation needs more memory than there can be',
+		advice: 'Shorten the message, start a new conversation or lower max tokens. Your message stays here.',
+		wayOut: 'tabSettings',
+	},
+	engineFault: {
+		severity: 'error',
+		title: 'The engine had a fault, and this answer ended',
+		advice: 'The engine goes on, and what was written is kept. Try again.',
+		wayOut: 'retry',
+	},
 	modelMissing: {
 		severity: 'fatal',
 		title: 'No model was found',

@@ -1,9 +1,17 @@
 import { CommandFailure, type Backend } from './backend';
-import { answers } from './fake/answers';
+import { scriptOf } from './fake/answers';
 import { ScriptedEngine } from './fake/engine';
-import { ScriptedHistory, type Stored } from './fake/history';
+import { newestBelow, pathOf, ScriptedHistory, type Stored } from './fake/history';
 import { scenarios, type Scenario } from './fake/scenarios';
-import type { MessageView, StartGeneration, StartedGeneration, StreamEvent } from './wire';
+import type {
+	ConversationView,
+	MessageView,
+	RegenerateAnswer,
+	SamplingSettings,
+	StartGeneration,
+	StartedGeneration,
+	StreamEvent,
+} from './wire';
 
 /**
  * Scripted backend for the tests in a browser; `?scenario=` picks its behaviour. Not part of the app's bundle:
@@ -21,6 +29,7 @@ export function scripted(scenario: Scenario): Backend {
 	const history = new ScriptedHistory(scenario);
 	const engine = new ScriptedEngine(scenario);
 	engine.gateMode = history.settings.gateMode;
+	engine.overlap = history.settings.overlap;
 	const running = new Map<string, string>();
 
 	function conversation(id: string): Stored {
@@ -37,35 +46,69 @@ export function scripted(scenario: Scenario): Backend {
 		return result;
 	}
 
-	function startGeneration(request: StartGeneration, onEvents: (events: StreamEvent[]) => void) {
+	function check(conversationId: string): Stored {
 		if (scenario.sendFails) throw new CommandFailure(scenario.sendFails, 'write: no space left (scripted)');
 		if (engine.phase.kind === 'failed') throw new CommandFailure('engineFailed', engine.phase.detail);
 		if (engine.phase.kind === 'loading') throw new CommandFailure('engineNotReady', 'loading');
-		const stored = conversation(request.conversationId);
-		const started = addTurn(stored, request.text, () => String(history.nextId++));
-		const tokens = (answers[(Number(stored.summary.id) + answers.length - 1) % answers.length] ?? '').match(
-			/\s*\S{1,6}|\s+$/g,
-		);
-		running.set(stored.summary.id, request.requestId);
+		return conversation(conversationId);
+	}
+
+	/** Streams an answer into `answer`, which is in the tree already. */
+	function generate(
+		stored: Stored,
+		{ answer, requestId, settings }: { answer: MessageView; requestId: string; settings: SamplingSettings },
+		onEvents: (events: StreamEvent[]) => void,
+	) {
+		const { id } = stored.summary;
+		running.set(id, requestId);
 		engine.submit({
-			requestId: request.requestId,
-			conversationId: request.conversationId,
-			settings: stored.settings,
-			tokens: tokens ?? [],
-			promptTokens: 40 + request.text.length * 2,
+			requestId,
+			conversationId: id,
+			settings,
+			script: scriptOf(Number(id), settings),
+			promptTokens: 40 + pathOf(stored).reduce((sum, message) => sum + message.text.length, 0),
 			emit: onEvents,
-			onEnd: (text, reason, receipt) => {
-				running.delete(stored.summary.id);
+			onEnd: ({ text, thinking, details, reason, receipt, failure }) => {
+				running.delete(id);
 				const state = reason === 'stopped' || reason === 'failed' ? reason : 'complete';
-				stored.messages = stored.messages.map((message) =>
-					message.id === started.answer.id
-						? { ...message, text, state, finishReason: reason, receipt }
-						: message,
+				const { thinkingTokens } = receipt;
+				const ended = { text, thinking, thinkingTokens, state, finishReason: reason, receipt } as const;
+				stored.tree = stored.tree.map((message) =>
+					message.id === answer.id ? { ...message, ...ended, ...(failure && { failure }) } : message,
 				);
+				if (details.length > 0) stored.details[answer.id] = details;
 				history.save();
 			},
 		});
+	}
+
+	function startGeneration(request: StartGeneration, onEvents: (events: StreamEvent[]) => void) {
+		const stored = check(request.conversationId);
+		const started = addTurn(stored, request.text, () => String(history.nextId++));
+		const { requestId } = request;
+		generate(stored, { answer: started.answer, requestId, settings: stored.settings }, onEvents);
 		return started;
+	}
+
+	function regenerateAnswer(request: RegenerateAnswer, onEvents: (events: StreamEvent[]) => void) {
+		const stored = check(request.conversationId);
+		const old = stored.tree.find((message) => message.id === request.answerId);
+		if (!old) throw new CommandFailure('internal', `"${request.answerId}" names no answer`);
+		const answer = emptyAnswer(String(history.nextId++), old.parentId);
+		stored.tree = [...stored.tree, answer];
+		stored.leafId = answer.id;
+		const ofOld = request.seed === 'same' ? old.receipt?.settings : undefined;
+		const settings = ofOld ?? { ...stored.settings, seed: null };
+		generate(stored, { answer, requestId: request.requestId, settings }, onEvents);
+		return pathOf(stored).at(-1) ?? answer;
+	}
+
+	function view(id: string): ConversationView {
+		const stored = conversation(id);
+		const activeRequestId = running.get(id) ?? null;
+		const { summary, draft, settings } = stored;
+		const messages = withPartial(pathOf(stored), activeRequestId, engine);
+		return { summary, messages, draft, settings, activeRequestId };
 	}
 
 	return {
@@ -81,18 +124,20 @@ export function scripted(scenario: Scenario): Backend {
 			}),
 		listConversations: () => call(() => history.list()),
 		createConversation: () => call(() => history.add().summary),
-		openConversation: (id) =>
+		openConversation: (id) => call(() => view(id)),
+		closeConversation: (id) =>
 			call(() => {
-				const { summary, messages, draft, settings } = conversation(id);
-				const activeRequestId = running.get(id) ?? null;
-				return {
-					summary,
-					messages: withPartial(messages, activeRequestId, engine),
-					draft,
-					settings,
-					activeRequestId,
-				};
+				const requestId = running.get(id);
+				if (requestId !== undefined) engine.stop(requestId);
 			}),
+		selectVersion: (id, messageId) =>
+			call(() => {
+				const stored = conversation(id);
+				stored.leafId = newestBelow(stored, messageId);
+				return view(id);
+			}),
+		readTokenDetails: (messageId) =>
+			call(() => history.conversations.flatMap((stored) => stored.details[messageId] ?? [])),
 		renameConversation: (id, title) =>
 			call(() => void (conversation(id).summary = { ...conversation(id).summary, title })),
 		deleteConversation: (id) => call(() => void (conversation(id).isDeleted = true)),
@@ -105,9 +150,11 @@ export function scripted(scenario: Scenario): Backend {
 		writeConversationSettings: (id, settings) => call(() => void (conversation(id).settings = settings)),
 		writeAppSettings: (settings) => call(() => void (history.settings = settings)),
 		startGeneration: (request, onEvents) => call(() => startGeneration(request, onEvents)),
+		regenerateAnswer: (request, onEvents) => call(() => regenerateAnswer(request, onEvents)),
 		stopGeneration: (requestId) => call(() => engine.stop(requestId)),
 		watchEngine: (onStatus) => call(() => engine.watch((status) => onStatus(structuredClone(status)))),
 		setGateMode: (mode) => call(() => void (engine.gateMode = mode)),
+		setOverlap: (mode) => call(() => void (engine.overlap = mode)),
 		restartEngine: () => call(() => engine.restart()),
 		reportUiFailure: (message) =>
 			call(() => void sessionStorage.setItem('braid-scripted-ui-failure', message)),
@@ -129,33 +176,27 @@ export function scripted(scenario: Scenario): Backend {
 	};
 }
 
+const unwritten = { finishReason: null, receipt: null, thinking: '', thinkingTokens: 0, versionIds: [] };
+
+function emptyAnswer(id: string, parentId: string | null): MessageView {
+	const shared = { ...unwritten, createdAtMs: Date.now() };
+	return { ...shared, id, parentId, role: 'assistant', text: '', state: 'streaming' };
+}
+
 function addTurn(stored: Stored, text: string, nextId: () => string): StartedGeneration {
-	const shared = { createdAtMs: Date.now(), finishReason: null, receipt: null };
-	const parentId = stored.messages[stored.messages.length - 1]?.id ?? null;
-	const userMessage: MessageView = {
-		...shared,
-		id: nextId(),
-		parentId,
-		role: 'user',
-		text,
-		state: 'complete',
-	};
-	const answer: MessageView = {
-		...shared,
-		id: nextId(),
-		parentId: userMessage.id,
-		role: 'assistant',
-		text: '',
-		state: 'streaming',
-	};
-	stored.messages = [...stored.messages, userMessage, answer];
+	const shared = { ...unwritten, createdAtMs: Date.now(), parentId: stored.leafId };
+	const question: MessageView = { ...shared, id: nextId(), role: 'user', text, state: 'complete' };
+	const empty = emptyAnswer(nextId(), question.id);
+	stored.tree = [...stored.tree, question, empty];
+	stored.leafId = empty.id;
 	stored.summary = {
 		...stored.summary,
 		title: stored.summary.title || text.slice(0, 48),
 		preview: text.slice(0, 80),
-		messageCount: stored.messages.length,
+		messageCount: stored.tree.length,
 		updatedAtMs: Date.now(),
 	};
+	const [userMessage = question, answer = empty] = pathOf(stored).slice(-2);
 	return { userMessage, answer };
 }
 
@@ -164,7 +205,7 @@ function withPartial(
 	requestId: string | null,
 	engine: ScriptedEngine,
 ): MessageView[] {
-	const text = requestId === null ? null : engine.textSoFar(requestId);
-	if (text === null) return messages;
-	return messages.map((message) => (message.state === 'streaming' ? { ...message, text } : message));
+	const written = requestId === null ? null : engine.writtenSoFar(requestId);
+	if (written === null) return messages;
+	return messages.map((message) => (message.state === 'streaming' ? { ...message, ...written } : message));
 }

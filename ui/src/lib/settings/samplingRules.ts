@@ -1,4 +1,7 @@
 import type { SamplingSettings } from '../ipc/wire';
+import { biasFormOf, checkBias, type BiasRow } from './biasRules';
+import { checkNumber, decimal, type NumberRule } from './numberRules';
+import { checkStructure, structureFormOf, type StructureKind } from './structureRules';
 
 /** Sampling settings as they are typed: text until they are checked. */
 export interface SamplingForm {
@@ -10,9 +13,22 @@ export interface SamplingForm {
 	maxTokens: string;
 	/** Empty: off. */
 	logprobs: string;
+	/** Empty: the model's own choice. */
+	thinkingBudget: string;
+	repetitionPenalty: string;
+	frequencyPenalty: string;
+	presencePenalty: string;
+	/** Empty: off. */
+	xtcThreshold: string;
+	xtcProbability: string;
 	/** One sequence a line; `\n` and `\t` are read as such. */
 	stop: string;
 	systemPrompt: string;
+	structureKind: StructureKind;
+	/** Schema, expression or grammar. */
+	structureText: string;
+	bias: readonly BiasRow[];
+	wantsBiasTrace: boolean;
 }
 
 export type FormField = keyof SamplingForm;
@@ -24,25 +40,46 @@ const seedMax = 2n ** 64n - 1n;
 const stopMaxCount = 16;
 /** Largest token count that a setting can hold on the wire (u32). */
 const countMax = 4_294_967_295;
+/** Chance of "exclude top choices" when only a threshold is given. */
+const xtcUsualProbability = '0.5';
 
-interface NumberRule {
-	name: string;
-	/** The limit in words. */
-	limit: string;
-	isWhole: boolean;
-	holds(value: number): boolean;
-}
+const isCount = (v: number) => v >= 0 && v <= countMax;
+const isWithin2 = (v: number) => v >= -2 && v <= 2;
 
-const numberRules: Record<'temperature' | 'topP' | 'topK' | 'minP' | 'maxTokens' | 'logprobs', NumberRule> = {
+const numberRules = {
 	temperature: { name: 'Temperature', limit: 'from 0 to 5', isWhole: false, holds: (v) => v >= 0 && v <= 5 },
 	topP: { name: 'Top-p', limit: 'above 0 and at most 1', isWhole: false, holds: (v) => v > 0 && v <= 1 },
-	topK: { name: 'Top-k', limit: '0 or more', isWhole: true, holds: (v) => v >= 0 && v <= countMax },
+	topK: { name: 'Top-k', limit: '0 or more', isWhole: true, holds: isCount },
 	minP: { name: 'Min-p', limit: 'at least 0 and below 1', isWhole: false, holds: (v) => v >= 0 && v < 1 },
-	maxTokens: { name: 'Max tokens', limit: '1 or more', isWhole: true, holds: (v) => v >= 1 && v <= countMax },
+	maxTokens: { name: 'Max tokens', limit: '1 or more', isWhole: true, holds: (v) => v >= 1 && isCount(v) },
 	logprobs: { name: 'Logprobs', limit: 'from 0 to 20', isWhole: true, holds: (v) => v >= 0 && v <= 20 },
-};
+	thinkingBudget: { name: 'Thinking budget', limit: '0 or more', isWhole: true, holds: isCount },
+	repetitionPenalty: {
+		name: 'Repetition penalty',
+		limit: 'above 0 and at most 10',
+		isWhole: false,
+		holds: (v) => v > 0 && v <= 10,
+	},
+	frequencyPenalty: { name: 'Frequency penalty', limit: 'from -2 to 2', isWhole: false, holds: isWithin2 },
+	presencePenalty: { name: 'Presence penalty', limit: 'from -2 to 2', isWhole: false, holds: isWithin2 },
+	xtcThreshold: {
+		name: 'XTC threshold',
+		limit: 'above 0 and at most 1',
+		isWhole: false,
+		holds: (v) => v > 0 && v <= 1,
+	},
+	xtcProbability: {
+		name: 'XTC probability',
+		limit: 'from 0 to 1',
+		isWhole: false,
+		holds: (v) => v >= 0 && v <= 1,
+	},
+} as const satisfies Partial<Record<FormField, NumberRule>>;
+
+type NumberField = keyof typeof numberRules;
 
 export function formOf(settings: SamplingSettings): SamplingForm {
+	const { structureKind, structureText } = structureFormOf(settings.structuredOutput);
 	return {
 		temperature: decimal(settings.temperature),
 		topP: decimal(settings.topP),
@@ -50,16 +87,23 @@ export function formOf(settings: SamplingSettings): SamplingForm {
 		minP: decimal(settings.minP),
 		seed: settings.seed ?? '',
 		maxTokens: String(settings.maxTokens),
-		logprobs: settings.logprobs === null ? '' : String(settings.logprobs),
+		logprobs: optional(settings.logprobs),
+		thinkingBudget: optional(settings.thinkingBudget),
+		repetitionPenalty: decimal(settings.repetitionPenalty),
+		frequencyPenalty: decimal(settings.frequencyPenalty),
+		presencePenalty: decimal(settings.presencePenalty),
+		xtcThreshold: settings.xtc ? decimal(settings.xtc.threshold) : '',
+		xtcProbability: settings.xtc ? decimal(settings.xtc.probability) : xtcUsualProbability,
 		stop: settings.stop.map(escapeLine).join('\n'),
 		systemPrompt: settings.systemPrompt,
+		structureKind,
+		structureText,
+		bias: settings.logitBias.map(biasFormOf),
+		wantsBiasTrace: settings.wantsBiasTrace,
 	};
 }
 
-/** Rust keeps these as 32-bit floats: 0.7 comes back as 0.699999988079071. */
-function decimal(value: number): string {
-	return String(Number(value.toPrecision(6)));
-}
+const optional = (value: number | null) => (value === null ? '' : String(value));
 
 function escapeLine(text: string): string {
 	return text.replace(/\\/g, '\\\\').replace(/\n/g, '\\n').replace(/\t/g, '\\t');
@@ -72,40 +116,45 @@ function unescapeLine(line: string): string {
 /** Checks every field. An error names the field, its limit and the value. */
 export function checkForm(form: SamplingForm): CheckedForm {
 	const errors: FormErrors = {};
-	const numberIn = (field: keyof typeof numberRules): number => {
-		const { value, error } = checkNumber(form[field], numberRules[field]);
-		if (error) errors[field] = error;
+	const note = <T>(field: FormField, { value, error }: { value: T; error: string | null }): T => {
+		if (error !== null) errors[field] = error;
 		return value;
 	};
-	const stop = form.stop.split('\n').filter((line) => line !== '');
+	const numberIn = (field: NumberField) => note(field, checkNumber(form[field], numberRules[field]));
+	const numberOrNull = (field: NumberField) => (form[field].trim() === '' ? null : numberIn(field));
+	const threshold = numberOrNull('xtcThreshold');
 	const settings: SamplingSettings = {
 		temperature: numberIn('temperature'),
 		topP: numberIn('topP'),
 		topK: numberIn('topK'),
 		minP: numberIn('minP'),
-		seed: form.seed.trim() === '' ? null : form.seed.trim(),
+		seed: note('seed', checkSeed(form.seed.trim())),
 		maxTokens: numberIn('maxTokens'),
-		logprobs: form.logprobs.trim() === '' ? null : numberIn('logprobs'),
-		stop: stop.map(unescapeLine),
+		logprobs: numberOrNull('logprobs'),
+		stop: note('stop', checkStop(form.stop)),
 		systemPrompt: form.systemPrompt,
+		xtc: threshold === null ? null : { threshold, probability: numberIn('xtcProbability') },
+		repetitionPenalty: numberIn('repetitionPenalty'),
+		frequencyPenalty: numberIn('frequencyPenalty'),
+		presencePenalty: numberIn('presencePenalty'),
+		logitBias: note('bias', checkBias(form.bias)),
+		wantsBiasTrace: form.wantsBiasTrace,
+		structuredOutput: note('structureText', checkStructure(form.structureKind, form.structureText)),
+		thinkingBudget: numberOrNull('thinkingBudget'),
 	};
-	if (settings.seed !== null && !(/^\d+$/.test(settings.seed) && BigInt(settings.seed) <= seedMax)) {
-		errors.seed = `Seed must be a whole number from 0 to ${seedMax}, or empty; it is “${settings.seed}”.`;
-	}
-	if (stop.length > stopMaxCount) {
-		errors.stop = `Stop sequences can be at most ${stopMaxCount}; there are ${stop.length}.`;
-	}
 	return Object.keys(errors).length === 0 ? { settings, errors: null } : { settings: null, errors };
 }
 
-function checkNumber(typed: string, rule: NumberRule): { value: number; error: string | null } {
-	const text = typed.trim();
-	const value = Number(text.replace(',', '.'));
-	const isNumber = /^[+-]?(\d+([.,]\d*)?|[.,]\d+)(e[+-]?\d+)?$/i.test(text);
-	const kind = rule.isWhole ? 'a whole number' : 'a number';
-	if (!isNumber || (rule.isWhole && !Number.isInteger(value)) || !rule.holds(value)) {
-		const shown = text === '' ? 'empty' : `“${text}”`;
-		return { value, error: `${rule.name} must be ${kind}, ${rule.limit}; it is ${shown}.` };
-	}
-	return { value, error: null };
+function checkSeed(typed: string): { value: string | null; error: string | null } {
+	if (typed === '') return { value: null, error: null };
+	if (/^\d+$/.test(typed) && BigInt(typed) <= seedMax) return { value: typed, error: null };
+	const error = `Seed must be a whole number from 0 to ${seedMax}, or empty; it is “${typed}”.`;
+	return { value: null, error };
+}
+
+function checkStop(typed: string): { value: string[]; error: string | null } {
+	const lines = typed.split('\n').filter((line) => line !== '');
+	const isTooMany = lines.length > stopMaxCount;
+	const error = `Stop sequences can be at most ${stopMaxCount}; there are ${lines.length}.`;
+	return { value: lines.map(unescapeLine), error: isTooMany ? error : null };
 }

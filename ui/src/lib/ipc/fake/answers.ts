@@ -1,3 +1,39 @@
+import type { SamplingSettings } from '../wire';
+
+/** What the scripted engine says: its thinking, then its answer, in tokens. */
+export interface AnswerScript {
+	thinking: string[];
+	answer: string[];
+}
+
+/** The script of a conversation's answer. A seed of its own gives a text of its own; the same seed the same. */
+export function scriptOf(conversation: number, settings: SamplingSettings): AnswerScript {
+	const json = settings.structuredOutput?.kind === 'jsonSchema' ? structured : null;
+	const text = json ?? answers[(conversation + answers.length - 1) % answers.length] ?? '';
+	const wantsThinking = settings.thinkingBudget !== null;
+	const thought = wantsThinking ? tokensOf(thoughts).slice(0, settings.thinkingBudget ?? undefined) : [];
+	const variant = json === null && settings.seed !== null ? `With seed ${settings.seed}: ` : '';
+	return { thinking: thought, answer: tokensOf(variant + text) };
+}
+
+function tokensOf(text: string): string[] {
+	return text.match(/\s*\S{1,6}|\s+$/g) ?? [];
+}
+
+/** Long enough to be watched while it is written. */
+const structured = JSON.stringify(
+	{
+		city: 'Paris',
+		population: 2_102_650,
+		districts: Array.from({ length: 20 }, (_, i) => ({ number: i + 1, name: `Arrondissement ${i + 1}` })),
+	},
+	null,
+	1,
+);
+
+const thoughts =
+	'The person asks about a city. I should name the city first, then the two or three facts that matter most, and keep the answer short.';
+
 /** Answers that the scripted engine streams: each exercises another part of Markdown. */
 export const answers: readonly string[] = [
 	`Paris is the capital of France. It has been the country's political centre **for most of the last thousand years**, and today it holds the parliament, the presidency and most ministries.

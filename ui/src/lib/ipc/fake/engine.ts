@@ -1,34 +1,52 @@
 import type {
 	EnginePhase,
 	EngineStatus,
+	ErrorCode,
 	FinishReason,
 	GateMode,
 	GatePath,
+	OverlapMode,
+	PathReason,
 	Receipt,
 	RowStatus,
 	SamplingSettings,
 	StepBar,
 	StreamEvent,
 	StreamEventBody,
+	TokenDetail,
 } from '../wire';
+import type { AnswerScript } from './answers';
 import type { Scenario } from './scenarios';
 
 export interface ScriptedRequest {
 	requestId: string;
 	conversationId: string;
 	settings: SamplingSettings;
-	tokens: string[];
+	script: AnswerScript;
 	promptTokens: number;
 	/** Called once, when the answer has ended. */
-	onEnd(text: string, reason: FinishReason, receipt: Receipt): void;
+	onEnd(ended: EndedAnswer): void;
 	emit(events: StreamEvent[]): void;
+}
+
+/** What is left of an answer. */
+export interface EndedAnswer {
+	text: string;
+	thinking: string;
+	details: TokenDetail[];
+	reason: FinishReason;
+	receipt: Receipt;
+	failure: ErrorCode | null;
 }
 
 interface Row {
 	request: ScriptedRequest;
 	phase: RowStatus['phase'];
 	readTokens: number;
+	/** Tokens of thinking and answer together. */
 	sent: number;
+	details: TokenDetail[];
+	seed: string;
 	sequence: number;
 	gate: GatePath | null;
 	startedAtMs: number;
@@ -44,6 +62,7 @@ const prefillChunkTokens = 24;
 export class ScriptedEngine {
 	phase: EnginePhase;
 	gateMode: GateMode = 'split';
+	overlap: OverlapMode = 'adaptive';
 	#scenario: Scenario;
 	#rows: Row[] = [];
 	#steps = 0;
@@ -81,6 +100,8 @@ export class ScriptedEngine {
 			phase: 'queued',
 			readTokens: 0,
 			sent: 0,
+			details: [],
+			seed: request.settings.seed ?? String(17_402_936_581 + this.#rows.length),
 			sequence: 0,
 			gate: null,
 			startedAtMs: performance.now(),
@@ -103,9 +124,9 @@ export class ScriptedEngine {
 		return this.#rows.some((row) => row.request.requestId === requestId);
 	}
 
-	textSoFar(requestId: string): string | null {
+	writtenSoFar(requestId: string): Written | null {
 		const row = this.#rows.find((other) => other.request.requestId === requestId);
-		return row ? row.request.tokens.slice(0, row.sent).join('') : null;
+		return row ? written(row) : null;
 	}
 
 	status(): EngineStatus {
@@ -114,10 +135,12 @@ export class ScriptedEngine {
 		const stepS = this.#scenario.stepMs / 1000;
 		const isReady = this.phase.kind === 'ready';
 		const waits = decoding.length === 0 ? 0 : (perRow < decoding.length ? 1 : 0) + perRow;
+		const overlaps = perRow === 0 && this.overlap !== 'off';
 		return {
 			phase: this.phase,
 			model: isReady ? model : null,
 			gateMode: this.gateMode,
+			overlap: this.overlap,
 			rows: this.#rows.map((row, i) => this.#rowStatus(row, i)),
 			steps: {
 				totalTokS: decoding.length / stepS,
@@ -131,6 +154,12 @@ export class ScriptedEngine {
 				waitMsP50: this.#steps === 0 ? 0 : this.#scenario.stepMs - 4.2,
 				hostMsP50: this.#steps === 0 ? 0 : 1.1,
 				evalsPerStep: waits,
+				replays: 0,
+				overlapOff: overlaps ? null : this.overlap === 'off' ? 'switchedOff' : 'perRowRows',
+				overlappedSteps: this.#fusedSteps,
+				forwardsOverlapped: this.#fusedSteps,
+				submitMsP50: 0.4,
+				batchReasons: decoding.length === 1 ? ['singleRow'] : [],
 				waitsPerStep: waits,
 				hostReadsPerStep: waits,
 				recent: this.#recent,
@@ -148,7 +177,9 @@ export class ScriptedEngine {
 			ahead: this.#rows.slice(0, index).filter((other) => other.phase === 'queued').length,
 			prefillDoneTokens: row.readTokens,
 			promptTokens: request.promptTokens,
+			cachedTokens: cachedTokens(request),
 			answerTokens: row.sent,
+			perRowMs: row.perRowSteps > 0 ? 4 : null,
 			kvCacheTokens: row.readTokens + row.sent,
 			contextTokens: 2048,
 			gate: row.gate,
@@ -182,7 +213,10 @@ export class ScriptedEngine {
 		const { promptTokens } = row.request;
 		row.readTokens = Math.min(promptTokens, row.readTokens + prefillChunkTokens);
 		this.#emit(row, { kind: 'prefilling', doneTokens: row.readTokens, totalTokens: promptTokens });
-		if (row.readTokens === promptTokens) row.phase = 'decoding';
+		if (row.readTokens < promptTokens) return;
+		row.phase = 'decoding';
+		const { structuredOutput } = row.request.settings;
+		if (structuredOutput && this.#scenario.refusesGrammars) this.#fail(row, 'grammarRefused');
 	}
 
 	#decode(rows: Row[]) {
@@ -205,39 +239,59 @@ export class ScriptedEngine {
 		row[gate.path === 'fused' ? 'fusedSteps' : 'perRowSteps'] += 1;
 		row.batchRows += batchRows;
 		row.ttftMs ??= performance.now() - row.startedAtMs;
-		const delta = row.request.tokens[row.sent] ?? '';
+		this.#write(row);
+		const { script, settings } = row.request;
+		const fails = this.#scenario.answerFailsAfter;
+		if (fails !== null && row.sent >= fails) return this.#fail(row, this.#scenario.answerFailsWith);
+		if (row.sent >= settings.maxTokens) this.#finish(row, 'maxTokens');
+		else if (this.#scenario.isIncomplete && row.sent >= 8) this.#finish(row, 'incomplete');
+		else if (row.sent >= script.thinking.length + script.answer.length) this.#finish(row, 'endOfTurn');
+	}
+
+	#write(row: Row) {
+		const { script, settings } = row.request;
+		const isThinking = row.sent < script.thinking.length;
+		const tokens = [...script.thinking, ...script.answer];
+		const delta = tokens[row.sent] ?? '';
+		const isForced = isThinking && row.sent === script.thinking.length - 1;
+		if (settings.logprobs !== null) row.details.push(detailOf(delta, row.sent, settings, isForced));
 		row.sent += 1;
-		this.#emit(row, { kind: 'text', delta, answerTokens: row.sent });
-		if (this.#scenario.answerFailsAfter === row.sent) return this.#fail(row);
-		if (row.sent >= row.request.settings.maxTokens) this.#finish(row, 'maxTokens');
-		else if (row.sent >= row.request.tokens.length) this.#finish(row, 'endOfTurn');
+		const thinkingTokens = Math.min(row.sent, script.thinking.length);
+		const part = isThinking ? 'thinking' : 'answer';
+		this.#emit(row, { kind: 'text', part, delta, answerTokens: row.sent - thinkingTokens, thinkingTokens });
 	}
 
 	#gateOf(row: Row, rows: Row[]): GatePath {
-		const inNeed = (other: Row) => other.request.settings.logprobs !== null;
+		const own = needsOf(row.request.settings);
+		const sinceStep = this.#steps;
+		if (this.gateMode === 'folded') {
+			return { path: 'fused', reasons: own, causedByConversationId: null, sinceStep };
+		}
+		const inNeed = (other: Row) => needsOf(other.request.settings).length > 0;
 		const cause = this.gateMode === 'strict' ? (rows.find(inNeed) ?? null) : null;
-		const isOwn = inNeed(row);
+		const isOwn = own.length > 0;
 		const isPerRow = isOwn || cause !== null;
 		return {
 			path: isPerRow ? 'perRow' : 'fused',
-			reasons: isPerRow ? ['logprobs'] : [],
+			reasons: isOwn ? own : cause ? needsOf(cause.request.settings) : [],
 			causedByConversationId: isPerRow && !isOwn ? (cause?.request.conversationId ?? null) : null,
-			sinceStep: this.#steps,
+			sinceStep,
 		};
 	}
 
 	#finish(row: Row, reason: FinishReason) {
 		const receipt = this.#receipt(row);
 		this.#leave(row);
-		row.request.onEnd(row.request.tokens.slice(0, row.sent).join(''), reason, receipt);
+		row.request.onEnd({ ...written(row), details: row.details, reason, receipt, failure: null });
 		this.#emit(row, { kind: 'finished', reason, receipt });
 	}
 
-	#fail(row: Row) {
+	#fail(row: Row, code: ErrorCode) {
 		const receipt = this.#receipt(row);
 		this.#leave(row);
-		row.request.onEnd(row.request.tokens.slice(0, row.sent).join(''), 'failed', receipt);
-		this.#emit(row, { kind: 'failed', code: 'badLogits', detail: 'row 0: NaN in logits', receipt });
+		const { details } = row;
+		row.request.onEnd({ ...written(row), details, reason: 'failed', receipt, failure: code });
+		this.#emit(row, { kind: 'failed', code, detail: failureDetail[code] ?? 'scripted', receipt });
 	}
 
 	#leave(row: Row) {
@@ -246,18 +300,22 @@ export class ScriptedEngine {
 
 	#receipt(row: Row): Receipt {
 		const steps = row.fusedSteps + row.perRowSteps;
+		const thinkingTokens = Math.min(row.sent, row.request.script.thinking.length);
 		return {
 			ttftMs: row.ttftMs,
 			decodeTokS: row.sent > 1 ? 1000 / this.#scenario.stepMs : null,
 			itlMsP50: row.sent > 1 ? this.#scenario.stepMs : null,
 			itlMsP95: row.sent > 1 ? this.#scenario.stepMs * 1.3 : null,
 			promptTokens: row.request.promptTokens,
-			answerTokens: row.sent,
+			cachedTokens: cachedTokens(row.request),
+			answerTokens: row.sent - thinkingTokens,
+			thinkingTokens,
 			fusedSteps: row.fusedSteps,
 			perRowSteps: row.perRowSteps,
 			meanBatchRows: steps === 0 ? 0 : row.batchRows / steps,
 			meanLogprob: row.request.settings.logprobs === null ? null : -0.61,
-			settings: { ...row.request.settings, seed: row.request.settings.seed ?? '17402936581' },
+			recordedTokens: row.details.length,
+			settings: { ...row.request.settings, seed: row.seed },
 		};
 	}
 
@@ -266,6 +324,54 @@ export class ScriptedEngine {
 	}
 }
 
+type Written = Pick<EndedAnswer, 'text' | 'thinking'>;
+
+function written({ request: { script }, sent }: Row): Written {
+	const thought = script.thinking.length;
+	return {
+		thinking: script.thinking.slice(0, sent).join(''),
+		text: script.answer.slice(0, Math.max(0, sent - thought)).join(''),
+	};
+}
+
+/** A long prompt is a later turn: what came before is in the cache. */
+function cachedTokens({ promptTokens }: ScriptedRequest): number {
+	return promptTokens > 200 ? promptTokens - 60 : 0;
+}
+
+function needsOf(settings: SamplingSettings): PathReason[] {
+	const needs: [boolean, PathReason][] = [
+		[settings.structuredOutput !== null, 'structuredMask'],
+		[settings.logprobs !== null, 'logprobs'],
+		[settings.logitBias.length > 0, 'tokenBias'],
+		[settings.repetitionPenalty !== 1, 'historyPenalty'],
+	];
+	return needs.filter(([isNeeded]) => isNeeded).map(([, reason]) => reason);
+}
+
+function detailOf(text: string, index: number, settings: SamplingSettings, isForced: boolean): TokenDetail {
+	const detail = { token: 1000 + index, text, isForced, bias: null };
+	if (isForced) return { ...detail, logprob: null, alternatives: [] };
+	// From the token's place, so that runs are alike.
+	const logprob = -(((index * 37) % 100) / 100) * 4;
+	const alternatives = Array.from({ length: settings.logprobs ?? 0 }, (_, rank) => ({
+		token: rank === 0 ? detail.token : 2000 + rank,
+		text: rank === 0 ? text : ` other${rank}`,
+		logprob: rank === 0 ? logprob : logprob - rank,
+	}));
+	const bias = settings.wantsBiasTrace
+		? { unbiasedLikeliest: ' London', logprobWith: logprob, logprobWithout: logprob - 2 }
+		: null;
+	return { ...detail, logprob, alternatives, bias };
+}
+
+const failureDetail: Partial<Record<ErrorCode, string>> = {
+	badLogits: 'row 0: NaN in logits',
+	engineFault: 'the backend failed in a decode step: scripted',
+	grammarRefused: 'at /properties/name/format: the format "x" is not known',
+	tooLarge: 'it needs 9.0 GiB, and there can be 7.5 GiB at most',
+};
+
 const model = {
 	name: 'SmolLM2-135M-Instruct',
 	architecture: 'llama',
@@ -273,6 +379,7 @@ const model = {
 	computeDtype: 'float32',
 	device: 'CPU',
 	contextTokens: 2048,
+	hasThinking: true,
 	diskBytes: 144_811_456,
 };
 
@@ -281,4 +388,8 @@ const memory = {
 	kvCacheBytes: 94_371_840,
 	activeBytes: 640_000_000,
 	peakBytes: 702_000_000,
+	limitBytes: 8_053_063_680,
+	snapshotBytes: 20_971_520,
+	prefillBytes: 0,
+	reservedBytes: 268_435_456,
 };

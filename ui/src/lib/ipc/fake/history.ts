@@ -1,11 +1,16 @@
-import type { AppSettings, ConversationSummary, MessageView, SamplingSettings } from '../wire';
+import type { AppSettings, ConversationSummary, MessageView, SamplingSettings, TokenDetail } from '../wire';
 import { answers } from './answers';
 import type { Scenario } from './scenarios';
 
 /** One conversation as it is stored. */
 export interface Stored {
 	summary: ConversationSummary;
-	messages: MessageView[];
+	/** Every version of every message, oldest first. */
+	tree: MessageView[];
+	/** Last message of the path that is shown. */
+	leafId: string | null;
+	/** What was recorded of the tokens, by message. */
+	details: Record<string, TokenDetail[]>;
 	draft: string;
 	settings: SamplingSettings;
 	isDeleted: boolean;
@@ -61,13 +66,32 @@ export class ScriptedHistory {
 
 	#markInterrupted() {
 		for (const stored of this.conversations) {
-			stored.messages = stored.messages.map((message) => {
+			stored.tree = stored.tree.map((message) => {
 				if (message.state !== 'streaming') return message;
 				this.interruptedAnswers += 1;
 				return { ...message, state: 'interrupted', finishReason: 'interrupted' };
 			});
 		}
 	}
+}
+
+/** The shown path, root first, each message with the versions at its place. */
+export function pathOf({ tree, leafId }: Stored): MessageView[] {
+	const path: MessageView[] = [];
+	let at = tree.find((message) => message.id === leafId);
+	while (at !== undefined) {
+		const { parentId } = at;
+		const versionIds = tree.filter((other) => other.parentId === parentId).map((other) => other.id);
+		path.unshift({ ...at, versionIds });
+		at = tree.find((message) => message.id === parentId);
+	}
+	return path;
+}
+
+/** The newest message below `id`. */
+export function newestBelow({ tree }: Stored, id: string): string {
+	const child = tree.filter((message) => message.parentId === id).pop();
+	return child === undefined ? id : newestBelow({ tree } as Stored, child.id);
 }
 
 const newConversation: SamplingSettings = {
@@ -80,12 +104,22 @@ const newConversation: SamplingSettings = {
 	logprobs: null,
 	stop: [],
 	systemPrompt: '',
+	xtc: null,
+	repetitionPenalty: 1,
+	frequencyPenalty: 0,
+	presencePenalty: 0,
+	logitBias: [],
+	wantsBiasTrace: false,
+	structuredOutput: null,
+	thinkingBudget: null,
 };
 
 function emptyConversation(id: string, settings: SamplingSettings): Stored {
 	return {
 		summary: { id, title: '', preview: '', messageCount: 0, updatedAtMs: Date.now() },
-		messages: [],
+		tree: [],
+		leafId: null,
+		details: {},
 		draft: '',
 		settings,
 		isDeleted: false,
@@ -99,7 +133,8 @@ function firstStart(scenario: Scenario): Saved {
 		scenario.history === 'empty' ? [] : titles.map((title, i) => storedConversation(i, title));
 	const first = conversations[0];
 	if (scenario.history === 'interrupted' && first) {
-		first.messages = withTurn('Tell me about Paris', answers[0]?.slice(0, 140) ?? '', 'streaming');
+		first.tree = withTurn('Tell me about Paris', answers[0]?.slice(0, 140) ?? '', 'streaming');
+		first.leafId = '102';
 	}
 	const openTabs = conversations.map((stored) => stored.summary.id);
 	return {
@@ -107,6 +142,7 @@ function firstStart(scenario: Scenario): Saved {
 		settings: {
 			theme: 'system',
 			gateMode: 'split',
+			overlap: 'adaptive',
 			isOverlayOpen: false,
 			isSidebarOpen: true,
 			openTabs,
@@ -124,7 +160,14 @@ function storedConversation(index: number, title: string): Stored {
 }
 
 function withTurn(question: string, answer: string, state: MessageView['state']): MessageView[] {
-	const shared = { createdAtMs: Date.now(), finishReason: null, receipt: null };
+	const shared = {
+		createdAtMs: Date.now(),
+		finishReason: null,
+		receipt: null,
+		versionIds: [],
+		thinking: '',
+		thinkingTokens: 0,
+	};
 	return [
 		{ ...shared, id: '101', parentId: null, role: 'user', text: question, state: 'complete' },
 		{ ...shared, id: '102', parentId: '101', role: 'assistant', text: answer, state },

@@ -13,8 +13,14 @@ export interface Scenario {
 	sendFails: ErrorCode | null;
 	/** An answer fails after so many tokens. */
 	answerFailsAfter: number | null;
+	/** Why it fails then. */
+	answerFailsWith: ErrorCode;
 	/** How long every call takes. */
 	callMs: number;
+	/** The engine refuses grammars. */
+	refusesGrammars: boolean;
+	/** Answers end as structured output that was cut off. */
+	isIncomplete: boolean;
 	/** Drawing fails: the engine reports a status that the UI cannot draw. */
 	breaksDrawing: boolean;
 }
@@ -27,7 +33,10 @@ const ready: Scenario = {
 	startFails: null,
 	sendFails: null,
 	answerFailsAfter: null,
+	answerFailsWith: 'badLogits',
 	callMs: 0,
+	refusesGrammars: false,
+	isIncomplete: false,
 	breaksDrawing: false,
 };
 
@@ -40,6 +49,10 @@ export const scenarios: Record<string, Scenario> = {
 	startFails: { ...ready, startFails: 'historyTooNew' },
 	diskFull: { ...ready, sendFails: 'diskFull' },
 	answerFails: { ...ready, answerFailsAfter: 12 },
+	answerFault: { ...ready, answerFailsAfter: 12, answerFailsWith: 'engineFault' },
+	tooLarge: { ...ready, answerFailsAfter: 0, answerFailsWith: 'tooLarge' },
+	grammarRefused: { ...ready, refusesGrammars: true },
+	incomplete: { ...ready, isIncomplete: true },
 	oneSlot: { ...ready, slots: 1, history: 'four' },
 	slowCalls: { ...ready, callMs: 2500 },
 	breaksDrawing: { ...ready, breaksDrawing: true },

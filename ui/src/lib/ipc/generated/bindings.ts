@@ -56,6 +56,27 @@ export const commands = {
 	 */
 	restoreConversation: (conversationId: string) => typedError<null, CommandError>(__TAURI_INVOKE("restore_conversation", { conversationId })),
 	/**
+	 *  Ends the answer of a conversation whose tab is closed, and frees what the engine keeps for its next one.
+	 * 
+	 *  # Errors
+	 *  `ConversationNotFound`.
+	 */
+	closeConversation: (conversationId: string) => typedError<null, CommandError>(__TAURI_INVOKE("close_conversation", { conversationId })),
+	/**
+	 *  Shows another version of a message: the conversation then runs through it to the newest message below it.
+	 * 
+	 *  # Errors
+	 *  `AlreadyGenerating` while an answer is written, `ConversationNotFound`, the history's.
+	 */
+	selectVersion: (conversationId: string, messageId: string) => typedError<ConversationView, CommandError>(__TAURI_INVOKE("select_version", { conversationId, messageId })),
+	/**
+	 *  What was recorded of an answer's tokens; empty if nothing was.
+	 * 
+	 *  # Errors
+	 *  The history's.
+	 */
+	readTokenDetails: (messageId: string) => typedError<TokenDetail[], CommandError>(__TAURI_INVOKE("read_token_details", { messageId })),
+	/**
 	 *  Keeps what is typed and not sent.
 	 * 
 	 *  # Errors
@@ -70,7 +91,7 @@ export const commands = {
 	 */
 	writeConversationSettings: (conversationId: string, settings: SamplingSettings) => typedError<null, CommandError>(__TAURI_INVOKE("write_conversation_settings", { conversationId, settings })),
 	/**
-	 *  Stores the app's settings and applies the gate's mode.
+	 *  Stores the app's settings and applies those that concern the engine.
 	 * 
 	 *  # Errors
 	 *  `InvalidSetting` for the settings of new conversations; the history's.
@@ -83,6 +104,13 @@ export const commands = {
 	 *  See [`generation::start`].
 	 */
 	startGeneration: (request: StartGeneration, events: Channel<StreamEvent[]>) => typedError<StartedGeneration, CommandError>(__TAURI_INVOKE("start_generation", { request, events })),
+	/**
+	 *  Stores an empty version beside an answer and starts generating it; it is on disk when this returns.
+	 * 
+	 *  # Errors
+	 *  See [`generation::regenerate`].
+	 */
+	regenerateAnswer: (request: RegenerateAnswer, events: Channel<StreamEvent[]>) => typedError<MessageView, CommandError>(__TAURI_INVOKE("regenerate_answer", { request, events })),
 	/**
 	 *  Stops an answer in whatever phase it is; nothing happens if it has ended.
 	 * 
@@ -106,6 +134,13 @@ export const commands = {
 	 */
 	setGateMode: (mode: GateMode) => typedError<null, CommandError>(__TAURI_INVOKE("set_gate_mode", { mode })),
 	/**
+	 *  Stores whether forward passes may overlap the reading of tokens, and applies it.
+	 * 
+	 *  # Errors
+	 *  The history's.
+	 */
+	setOverlap: (mode: OverlapMode) => typedError<null, CommandError>(__TAURI_INVOKE("set_overlap", { mode })),
+	/**
 	 *  Ends the engine and starts it again with whatever model is there now. Running answers fail and keep their text.
 	 * 
 	 *  # Errors
@@ -128,6 +163,8 @@ export type AppSettings = {
 	theme: Theme,
 	/**  Mode of the gate. */
 	gateMode: GateMode,
+	/**  Whether the next forward pass starts before the latest tokens are read. */
+	overlap: OverlapMode,
 	/**  Whether the performance overlay is shown. */
 	isOverlayOpen: boolean,
 	/**  Whether the sidebar is shown. */
@@ -151,6 +188,35 @@ export type AppStart = {
 	/**  Answers found half-written at start, now marked interrupted. */
 	interruptedAnswers: number,
 };
+
+/**  What the logit bias changed at one place. */
+export type BiasEffect = {
+	/**  Text of the token that would have been the likeliest without the bias. */
+	unbiasedLikeliest: string,
+	/**  Log-probability of the token with the bias, after penalties and mask; `None` for minus infinity. */
+	logprobWith: number | null,
+	/**  The same without it. */
+	logprobWithout: number | null,
+};
+
+/**  The bias of one token. */
+export type BiasSetting = {
+	/**  Which token. */
+	target: BiasTarget,
+	/**  [-100, 100]. */
+	value: number,
+};
+
+/**  How a token is named. */
+export type BiasTarget = 
+/**  By its text, which the model's tokenizer must make into exactly one token. */
+{ kind: "text"; 
+/**  White space counts: " the" and "the" are two tokens. */
+text: string } | 
+/**  By its number. */
+{ kind: "tokenId"; 
+/**  In the model's vocabulary. */
+id: number };
 
 /**  What every command returns when it fails. */
 export type CommandError = {
@@ -220,6 +286,8 @@ export type EngineStatus = {
 	model: ModelSummary | null,
 	/**  Mode of the gate. */
 	gateMode: GateMode,
+	/**  Whether forward passes may overlap the reading of tokens. */
+	overlap: OverlapMode,
 	/**  Live requests in order of arrival. */
 	rows: RowStatus[],
 	/**  Measured steps. */
@@ -250,6 +318,16 @@ export type ErrorCode =
 "engineFailed" | 
 /**  The model gave numbers that cannot be sampled for this row. */
 "badLogits" | 
+/**  Structured output that cannot be enforced as asked; `message` says where and why. */
+"grammarRefused" | 
+/**  The grammar allows no token of the model's vocabulary at some place of the answer. */
+"grammarDeadEnd" | 
+/**  Enforcing the grammar failed. */
+"grammarFailed" | 
+/**  The request can never fit into memory; `message` has the numbers. */
+"tooLarge" | 
+/**  A fault of the engine ended this answer; the engine goes on. */
+"engineFault" | 
 /**  The model could not be found. */
 "modelMissing" | 
 /**  The model's files are damaged or not supported. */
@@ -273,6 +351,8 @@ export type FinishReason =
 "maxTokens" | 
 /**  The context window is full. */
 "contextFull" | 
+/**  Structured output that stalled or was cut off: what there is matches only the beginning of what was asked for. */
+"incomplete" | 
 /**  The user stopped it. */
 "stopped" | 
 /**  It failed; the error code says why. */
@@ -285,13 +365,15 @@ export type GateMode =
 /**  One row in need sends the whole batch down the per-row path. */
 "strict" | 
 /**  Only the rows in need go per row; mixed sampling settings stay fused. */
-"split";
+"split" | 
+/**  Masks, forced tokens, bias and logprobs ride inside the fused graph; only what cannot goes per row. */
+"folded";
 
 /**  Path and reasons of one row, as the engine ran the step. */
 export type GatePath = {
 	/**  Path taken. */
 	path: SamplingPath,
-	/**  Reasons of the row itself and of the batch; empty on the fused path. */
+	/**  Reasons of the row itself and of the batch. On the fused path: what rides inside the graph. */
 	reasons: PathReason[],
 	/**  Conversation whose row forced this one, when it was not its own doing. */
 	causedByConversationId: string | null,
@@ -331,6 +413,14 @@ export type MemoryStats = {
 	activeBytes: number,
 	/**  MLX's peak since start. */
 	peakBytes: number,
+	/**  What the engine may use. */
+	limitBytes: number,
+	/**  KV snapshots kept for later prompts. */
+	snapshotBytes: number,
+	/**  KV caches of prompts that are being read. */
+	prefillBytes: number,
+	/**  Kept free for what comes and goes within a step. */
+	reservedBytes: number,
 };
 
 /**  Where a message is in its life. */
@@ -354,8 +444,14 @@ export type MessageView = {
 	parentId: string | null,
 	/**  Who wrote it. */
 	role: Role,
+	/**  Every version at this place, this one included, oldest first. */
+	versionIds: string[],
 	/**  Markdown as written. */
 	text: string,
+	/**  What the model thought before the text; empty for none. */
+	thinking: string,
+	/**  Tokens of the thinking. */
+	thinkingTokens: number,
 	/**  Where it is in its life. */
 	state: MessageState,
 	/**  Unix time of creation. */
@@ -382,16 +478,68 @@ export type ModelSummary = {
 	device: string,
 	/**  Context window in tokens. */
 	contextTokens: number,
+	/**  Whether it thinks before it answers, in a block of its own. */
+	hasThinking: boolean,
 	/**  Size on disk. */
 	diskBytes: number,
 };
 
-/**  Why a row needs, or was given, the per-row path. */
+/**  Whether the forward pass of the next step starts before the host has read the tokens of the latest. */
+export type OverlapMode = 
+/**  Never. */
+"off" | 
+/**  Whenever it is possible. */
+"on" | 
+/**  Where measurements say that it is faster. */
+"adaptive";
+
+/**  Why the latest step ran without overlap. */
+export type OverlapOff = 
+/**  It is switched off. */
+"switchedOff" | 
+/**  A request is about to join the batch. */
+"batchGrowing" | 
+/**  Some row is sampled per row. */
+"perRowRows" | 
+/**  Copying the KV cache costs more than the overlap hides, as measured. */
+"kvCopyCostly" | 
+/**  Steps without it are being timed, to compare. */
+"measuring" | 
+/**  Memory is short. */
+"memoryPressure" | 
+/**  Every row is at its last token. */
+"lastTokens";
+
+/**  Why a row needs, or was given, the per-row path; on the fused path, what rides inside the graph. */
 export type PathReason = 
+/**  A grammar limits the next token. */
+"structuredMask" | 
+/**  The engine closes a thinking block. */
+"thinkingOverride" | 
 /**  Per-token logprobs were asked for. */
 "logprobs" | 
-/**  Sampling settings differ between rows (Strict mode only). */
-"mixedSettings";
+/**  Single tokens have a logit bias. */
+"tokenBias" | 
+/**  What the bias changes is recorded. */
+"biasTrace" | 
+/**  Tokens that occurred are penalised. */
+"historyPenalty" | 
+/**  A sampler that has no place in the fused graph. */
+"unsupportedSampler" | 
+/**  A processor of logits on the host. */
+"customProcessor" | 
+/**  The row's latest step failed. */
+"quarantined" | 
+/**  Sampling settings differ between rows. */
+"mixedSettings" | 
+/**  The batch has one row. */
+"singleRow" | 
+/**  The shortlist of likely tokens was too short. */
+"widthOverflow" | 
+/**  The reference path was asked for. */
+"forcedReference" | 
+/**  The fused graph failed repeatedly. */
+"repeatedEvalFailure";
 
 /**  What the engine measured and used for one answer; stored with it. */
 export type Receipt = {
@@ -405,8 +553,12 @@ export type Receipt = {
 	itlMsP95: number | null,
 	/**  Tokens of the prompt. */
 	promptTokens: number,
-	/**  Tokens of the answer. */
+	/**  Of those, the ones whose KV cache was there already. */
+	cachedTokens: number,
+	/**  Tokens of the answer, thinking left out. */
 	answerTokens: number,
+	/**  Tokens of the thinking. */
+	thinkingTokens: number,
 	/**  Decode steps that sampled this row in the fused graph. */
 	fusedSteps: number,
 	/**  Decode steps that sampled this row on the per-row path. */
@@ -415,8 +567,22 @@ export type Receipt = {
 	meanBatchRows: number,
 	/**  Mean log-probability of the chosen tokens, when logprobs were asked for. */
 	meanLogprob: number | null,
+	/**  Tokens whose details were stored with the answer, see `read_token_details`; 0 when none were asked for. */
+	recordedTokens: number,
 	/**  Settings that the engine used; `seed` is always present. */
 	settings: SamplingSettings,
+};
+
+/**  Asks for another version of an answer, beside the ones that are there. */
+export type RegenerateAnswer = {
+	/**  As in [`StartGeneration::request_id`]. */
+	requestId: string,
+	/**  Conversation of the answer. */
+	conversationId: string,
+	/**  The answer that gets a sibling. */
+	answerId: string,
+	/**  What the new version is made with. */
+	seed: SeedChoice,
 };
 
 /**  Who wrote a message. */
@@ -449,6 +615,8 @@ export type RowStatus = {
 	prefillDoneTokens: number,
 	/**  Prompt tokens in all. */
 	promptTokens: number,
+	/**  Of those, the ones whose KV cache was there already. */
+	cachedTokens: number,
 	/**  Tokens generated so far. */
 	answerTokens: number,
 	/**  Tokens in the row's KV cache: the figure of the context meter. */
@@ -457,6 +625,8 @@ export type RowStatus = {
 	contextTokens: number,
 	/**  Path of the latest decode step; `None` before the first. */
 	gate: GatePath | null,
+	/**  Mean time that sampling this row on its own takes per step; `None` if it never was. */
+	perRowMs: number | null,
 	/**  Decode tokens per second over the last two seconds; `None` before the second token. */
 	decodeTokS: number | null,
 	/**  Arrival to first token. */
@@ -498,7 +668,30 @@ export type SamplingSettings = {
 	stop: string[],
 	/**  Instructions placed before the conversation; empty for none. */
 	systemPrompt: string,
+	/**  Now and then removes the likeliest tokens; `None` never does. */
+	xtc: XtcSettings | null,
+	/**  (0, 10]; 1 is off. Divides positive logits of tokens that occurred in prompt or answer, multiplies negative ones. */
+	repetitionPenalty: number,
+	/**  [-2, 2]; 0 is off. Subtracted from a token's logit once per occurrence in the answer. */
+	frequencyPenalty: number,
+	/**  [-2, 2]; 0 is off. Subtracted from the logits of tokens that occur in the answer. */
+	presencePenalty: number,
+	/**  Added to the logits of single tokens; at most 1,024, none twice. */
+	logitBias: BiasSetting[],
+	/**  Whether to record per token what `logit_bias` changed. */
+	wantsBiasTrace: boolean,
+	/**  What the answer must match; `None` for free text. */
+	structuredOutput: StructuredOutput | null,
+	/**  Tokens of thinking after which the model must answer; `None` leaves it to the model. */
+	thinkingBudget: number | null,
 };
+
+/**  What another version of an answer is made with. */
+export type SeedChoice = 
+/**  The conversation's settings of now, with a seed drawn anew. */
+"new" | 
+/**  The settings and the seed of the answer: the same text again. */
+"same";
 
 /**  Asks for an answer to a new user message. */
 export type StartGeneration = {
@@ -558,6 +751,18 @@ export type StepStats = {
 	waitsPerStep: number,
 	/**  Host reads of the latest decode step. */
 	hostReadsPerStep: number,
+	/**  Steps that had to run again, with a token that a longer shortlist gave. */
+	replays: number,
+	/**  Why the latest step ran without overlap; `None` if it ran with it, or before the first step. */
+	overlapOff: OverlapOff | null,
+	/**  Steps that started the next forward pass before their tokens were read. */
+	overlappedSteps: number,
+	/**  Of those passes, the ones that still ran when the tokens had been read. */
+	forwardsOverlapped: number,
+	/**  Median time inside submissions, which can block too. */
+	submitMsP50: number,
+	/**  What was true of the latest batch as a whole. */
+	batchReasons: PathReason[],
 	/**  Latest decode steps, oldest first, at most 120. */
 	recent: StepBar[],
 };
@@ -586,10 +791,14 @@ doneTokens: number;
 totalTokens: number } | 
 /**  Text was added to the answer. */
 { kind: "text"; 
-/**  Appended to what came before; never replaces. */
+/**  Where it belongs. */
+part: TextPart; 
+/**  Appended to what came before in that part; never replaces. */
 delta: string; 
 /**  Tokens of the answer so far. */
-answerTokens: number } | 
+answerTokens: number; 
+/**  Tokens of the thinking so far. */
+thinkingTokens: number } | 
 /**  The row's sampling path changed. */
 { kind: "path"; 
 /**  Path taken on the step that caused the event. */
@@ -609,6 +818,28 @@ detail: string;
 /**  What was measured until then. */
 receipt: Receipt };
 
+/**  What an answer must match, in one of three languages. */
+export type StructuredOutput = 
+/**  JSON that a schema describes. */
+{ kind: "jsonSchema"; 
+/**  A JSON Schema, as JSON text. */
+schema: string } | 
+/**  Text that a regular expression matches as a whole. */
+{ kind: "regex"; 
+/**  The expression. */
+pattern: string } | 
+/**  Text of a grammar's language. */
+{ kind: "lark"; 
+/**  The grammar, in Lark's notation. */
+grammar: string };
+
+/**  Which part of an answer a text belongs to. */
+export type TextPart = 
+/**  What the person asked for. */
+"answer" | 
+/**  What the model thought before it. */
+"thinking";
+
 /**  Light, dark, or as the system says. */
 export type Theme = 
 /**  Follows the system. */
@@ -617,6 +848,40 @@ export type Theme =
 "light" | 
 /**  Always dark. */
 "dark";
+
+/**  A token that could have been. */
+export type TokenAlternative = {
+	/**  Number in the model's vocabulary. */
+	token: number,
+	/**  As [`TokenDetail::text`]. */
+	text: string,
+	/**  As [`TokenDetail::logprob`]. */
+	logprob: number | null,
+};
+
+/**  One token of an answer, or of its thinking. */
+export type TokenDetail = {
+	/**  Number in the model's vocabulary. */
+	token: number,
+	/**  What it adds to the text; bytes that are no whole character are U+FFFD. Of a special token, its spelling. */
+	text: string,
+	/**  Log-softmax of the raw logits; `None` for a forced token, which was not sampled, and for minus infinity. */
+	logprob: number | null,
+	/**  Likeliest tokens of this place, likeliest first. */
+	alternatives: TokenAlternative[],
+	/**  Whether the engine put it there: a closed thinking block, or the only way a grammar leaves. */
+	isForced: boolean,
+	/**  What the logit bias changed; `None` when no trace was asked for. */
+	bias: BiasEffect | null,
+};
+
+/**  "Exclude top choices". */
+export type XtcSettings = {
+	/**  (0, 1]; tokens at least this likely are top choices. */
+	threshold: number,
+	/**  [0, 1]; chance per token that all top choices but the least likely are removed. */
+	probability: number,
+};
 
 /* Tauri Specta runtime */
 async function typedError<T, E>(result: Promise<T>): Promise<{ status: "ok"; data: T } | { status: "error"; error: E }> {

@@ -1,0 +1,45 @@
+import type { StructuredOutput } from '../ipc/wire';
+
+/** Language of structured output; `off` is free text. */
+export type StructureKind = 'off' | StructuredOutput['kind'];
+
+interface Structure {
+	structureKind: StructureKind;
+	structureText: string;
+}
+
+export function structureFormOf(structured: StructuredOutput | null): Structure {
+	if (structured === null) return { structureKind: 'off', structureText: '' };
+	const { kind } = structured;
+	if (kind === 'jsonSchema') return { structureKind: kind, structureText: structured.schema };
+	if (kind === 'regex') return { structureKind: kind, structureText: structured.pattern };
+	return { structureKind: kind, structureText: structured.grammar };
+}
+
+/** Checks as much as can be checked while typing: the engine reads the rest when the message is sent. */
+export function checkStructure(
+	kind: StructureKind,
+	text: string,
+): { value: StructuredOutput | null; error: string | null } {
+	switch (kind) {
+		case 'off':
+			return { value: null, error: null };
+		case 'jsonSchema':
+			return { value: { kind, schema: text }, error: schemaError(text) };
+		case 'regex':
+			return { value: { kind, pattern: text }, error: text === '' ? 'The expression is empty.' : null };
+		case 'lark':
+			return { value: { kind, grammar: text }, error: text.trim() === '' ? 'The grammar is empty.' : null };
+	}
+}
+
+function schemaError(text: string): string | null {
+	if (text.trim() === '') return 'The schema is empty; {} allows any JSON.';
+	try {
+		const schema: unknown = JSON.parse(text);
+		const isSchema = typeof schema === 'boolean' || (typeof schema === 'object' && schema !== null);
+		return isSchema && !Array.isArray(schema) ? null : 'A schema is a JSON object, or true or false.';
+	} catch (thrown) {
+		return `The schema is not JSON yet: ${thrown instanceof Error ? thrown.message : String(thrown)}`;
+	}
+}
