@@ -4,19 +4,19 @@ use engine::StepStats;
 use engine::backend::Counters;
 use serde::Serialize;
 
-/// Where the time of a step goes, in ms.
+/// Where the time of a step goes, in ms: `forward`, `sample`, `wait` and `host` add up to it.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Profile {
-    /// Host time to build the forward graph; median.
+    /// Host time on the forward pass; median. With overlap that of the next step, submission included.
     pub forward_ms: f64,
-    /// Host time to build the sampling graphs, waits and submissions left out; median.
+    /// Host time on the sampling graphs, submissions included and waits left out; median.
     pub sample_ms: f64,
-    /// Inside submissions, which can block too; mean.
-    pub submit_ms: f64,
     /// Blocked on the device; mean.
     pub wait_ms: f64,
     /// Host time after the read: masks, detokenising, stop checks, events; median.
     pub host_ms: f64,
+    /// Part of `forward` and `sample` spent inside submissions, which can block too; mean.
+    pub submit_ms: f64,
 }
 
 /// What the engine's counters say of an average step.
@@ -79,14 +79,13 @@ impl Measured {
             forwards_ahead: each(totals.forwards_ahead),
             forwards_overlapped: each(totals.forwards_overlapped),
         };
-        let submit_ms = totals.submitting.as_secs_f64() * 1e3 / steps;
         let ms = |duration: std::time::Duration| duration.as_secs_f64() * 1e3;
         let profile = Profile {
             forward_ms: ms(stats.forward_p50),
-            sample_ms: (ms(stats.sample_p50) - submit_ms).max(0.0),
-            submit_ms,
-            wait_ms: totals.waited.as_secs_f64() * 1e3 / steps,
+            sample_ms: ms(stats.sample_p50),
+            wait_ms: ms(totals.waited) / steps,
             host_ms: ms(stats.host_p50),
+            submit_ms: ms(totals.submitting) / steps,
         };
         Measured { step_ms, gaps_ms, per_step: Some(per_step), profile: Some(profile) }
     }

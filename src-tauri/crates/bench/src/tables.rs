@@ -60,7 +60,7 @@ pub fn speed(lines: &[Line]) -> String {
 /// Where the time of a step goes, for every arm that says.
 pub fn profile(lines: &[Line]) -> String {
     let mut table = String::from(
-        "| B | sampling | logprobs | arm | step ms | build forward | build sampling | submit | wait | host | width misses |
+        "| B | sampling | logprobs | arm | step ms | forward | sampling | wait | host | in submissions | width misses |
 |---|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for line in lines {
@@ -75,9 +75,9 @@ pub fn profile(lines: &[Line]) -> String {
             line.step_ms_p50,
             profile.forward_ms,
             profile.sample_ms,
-            profile.submit_ms,
             profile.wait_ms,
             profile.host_ms,
+            profile.submit_ms,
             short(per_step.width_misses),
         );
     }
