@@ -166,8 +166,22 @@ std::uint32_t draw(const float* x, const std::uint32_t* mixed, int count, const 
   return token;
 }
 
+inline float kept(float x, std::uint32_t word, int bit) { return word >> bit & 1u ? x : kNone; }
+
+void mask(const float* x, const std::uint32_t* words, int count, float* out) {
+  constexpr int kBits = 32;
+  const int whole = count / kBits;
+  for (int word = 0; word < whole; ++word) {
+    const std::uint32_t bits = words[word];
+    float block[kBits];
+    for (int bit = 0; bit < kBits; ++bit) block[bit] = kept(x[word * kBits + bit], bits, bit);
+    std::copy_n(block, kBits, out + word * kBits);
+  }
+  for (int i = whole * kBits; i < count; ++i) out[i] = kept(x[i], words[whole], i % kBits);
+}
+
 }  // namespace
 
-Scans BRAID_SCANS() { return {log_mass, shortlist, draw}; }
+Scans BRAID_SCANS() { return {log_mass, shortlist, draw, mask}; }
 
 }  // namespace braid

@@ -17,6 +17,9 @@ struct Scans {
   // The id with the largest x[id] / temperature + noise among those with floor <= x[id] / temperature <= ceiling;
   // 0 if there is none. `mixed`: the id's part of the noise hash.
   std::uint32_t (*draw)(const float* x, const std::uint32_t* mixed, int count, const struct Draw& draw);
+
+  // out[i] = x[i] where bit i % 32 of words[i / 32] is set, else negative infinity.
+  void (*mask)(const float* x, const std::uint32_t* words, int count, float* out);
 };
 
 struct Draw {

@@ -105,6 +105,22 @@ class Draw : public RowScan {
   }
 };
 
+class Mask : public RowScan {
+ public:
+  using RowScan::RowScan;
+  const char* name() const override { return "BraidMask"; }
+
+ protected:
+  std::function<void(int)> scan_of(const std::vector<mx::array>& inputs, std::vector<mx::array>& outputs) override {
+    const auto count = static_cast<std::int64_t>(inputs[0].shape(1));
+    const std::int64_t words_per_row = (count + 31) / 32;
+    return [=, x = inputs[0].data<float>(), words = inputs[1].data<std::uint32_t>(), out = outputs[0].data<float>()](
+               int row) {
+      scans().mask(x + row * count, words + row * words_per_row, static_cast<int>(count), out + row * count);
+    };
+  }
+};
+
 // An input as the scans read it: row-contiguous, of the dtype and number of elements they expect.
 mx::array input(mlx_array handle, mx::Dtype dtype, std::size_t elements, mx::Stream on) {
   const auto& array = *static_cast<const mx::array*>(handle.ctx);
@@ -176,5 +192,16 @@ extern "C" int braid_draw(mlx_array* result, mlx_array x, mlx_array mixed, mlx_a
         input(bases, mx::uint32, count, on),
     };
     mlx_array_set_(*result, mx::array({count, 1}, mx::uint32, std::make_shared<Draw>(on), std::move(inputs)));
+  });
+}
+
+// result [b, n] f32. words [b, n / 32 rounded up] u32.
+extern "C" int braid_mask(mlx_array* result, mlx_array x, mlx_array words, mlx_stream stream) {
+  return guarded([&] {
+    const auto on = *static_cast<const mx::Stream*>(stream.ctx);
+    const auto rows = rows_of(x, on);
+    const std::size_t words_in_all = static_cast<std::size_t>(rows.shape(0)) * ((rows.shape(1) + 31) / 32);
+    std::vector<mx::array> inputs{rows, input(words, mx::uint32, words_in_all, on)};
+    mlx_array_set_(*result, mx::array(rows.shape(), mx::float32, std::make_shared<Mask>(on), std::move(inputs)));
   });
 }

@@ -46,6 +46,7 @@ mod native {
             width: c_int,
             stream: mlx_stream,
         ) -> c_int;
+        fn braid_mask(result: *mut mlx_array, x: mlx_array, words: mlx_array, stream: mlx_stream) -> c_int;
         fn braid_draw(
             result: *mut mlx_array,
             x: mlx_array,
@@ -85,6 +86,16 @@ mod native {
             status
         })?;
         Ok([values, ids])
+    }
+
+    /// `x` `[b, n]` f32 with negative infinity wherever the bit of `words` `[b, ⌈n / 32⌉]` u32 is not set, lowest bits
+    /// first.
+    ///
+    /// # Errors
+    /// As [`log_mass`].
+    pub fn mask(x: &Array, words: &Array) -> Result<Array> {
+        // SAFETY: handles are valid for the call, which checks shapes and dtypes.
+        call("mask", |out, stream| unsafe { braid_mask(out, x.as_ptr(), words.as_ptr(), stream) })
     }
 
     /// Draws one id of each row of `x` `[b, n]` f32, as `cpp/scan.h` has it: `[b, 1]` u32. `mixed_ids`: n u32.
@@ -137,9 +148,17 @@ mod native {
     ///
     /// # Errors
     /// As [`log_mass`].
+    pub fn mask(_: &Array, _: &Array) -> Result<Array> {
+        missing("mask")
+    }
+
+    /// As [`log_mass`].
+    ///
+    /// # Errors
+    /// As [`log_mass`].
     pub fn draw(_: &Array, _: &Array, _: &Draws<'_>) -> Result<Array> {
         missing("draw")
     }
 }
 
-pub use native::{draw, log_mass, shortlist};
+pub use native::{draw, log_mass, mask, shortlist};

@@ -4,8 +4,9 @@
 //! neighbours unchanged, bit for bit: its penalty is 1, its bias 0, its mask all ones.
 
 use super::fused::{column, none, take_rows};
+use super::rows::Form;
 use crate::error::Result;
-use crate::mx::{Array, Dtype, ops};
+use crate::mx::{Array, Dtype, ops, scan};
 use engine::TokenId;
 use engine::backend::{Penalties, RowSampling};
 
@@ -25,12 +26,13 @@ pub(super) struct Stages {
 pub(super) struct MaskTable {
     /// `[256, 8]` bool: the bits of each byte, lowest first.
     bits: Array,
+    form: Form,
 }
 
 impl MaskTable {
-    pub(super) fn new() -> MaskTable {
+    pub(super) fn new(form: Form) -> MaskTable {
         let bits: Vec<bool> = (0..256 * 8).map(|place| ((place / 8) >> (place % 8)) & 1 == 1).collect();
-        MaskTable { bits: Array::from_slice(&bits, &[256, 8]) }
+        MaskTable { bits: Array::from_slice(&bits, &[256, 8]), form }
     }
 
     pub(super) fn arrays(&self) -> [&Array; 1] {
@@ -63,6 +65,9 @@ impl MaskTable {
         }
         let (count, vocab) = (x.dim(0), x.dim(1));
         let words = words_of(rows, (vocab as usize).div_ceil(32))?;
+        if self.form == Form::Scans {
+            return scan::mask(x, &words);
+        }
         let bits = ops::take_axis(&self.bits, &ops::view(&words, Dtype::Uint8)?, 0)?;
         let keep = ops::slice_axis(&ops::reshape(&bits, &[count, -1])?, 1, 0, vocab)?;
         ops::select(&keep, x, &none())

@@ -74,7 +74,7 @@ impl Sampler {
             let known: Vec<bool> = (0..vocab).map(|id| id < tokenizer_tokens).collect();
             Array::from_slice(&known, &[1, vocab as i32])
         });
-        let masks = MaskTable::new();
+        let masks = MaskTable::new(form);
         mx::wait(known.iter().chain([&mixed_ids]).chain(masks.arrays()), Purpose::Load)?;
         Ok(Sampler { vocab, known, mixed_ids, masks, form })
     }
