@@ -7,12 +7,13 @@ use engine::{
     EngineConfig, EngineEvent, EnginePhase, EventReceiver, GateMode, NewRequest, OverlapMode, StepStats,
     clock::SystemClock,
     engine::Engine,
-    params::{SamplingParams, Xtc},
+    params::{GrammarSource, SamplingParams, Xtc},
 };
 use mlx_backend::MlxBackend;
 use std::{sync::Arc, time::Instant};
 
 const TOKENS: u32 = 24;
+const SCHEMA: &str = r#"{"type": "array", "items": {"type": "integer"}, "minItems": 9}"#;
 
 fn rows() -> Vec<SamplingParams> {
     let plain = SamplingParams { seed: Some(11), max_tokens: TOKENS, ..SamplingParams::default() };
@@ -27,7 +28,8 @@ fn rows() -> Vec<SamplingParams> {
             frequency_penalty: 0.3,
             ..plain.clone()
         },
-        SamplingParams { xtc: Some(Xtc { threshold: 0.1, probability: 0.5 }), min_p: 0.05, ..plain },
+        SamplingParams { xtc: Some(Xtc { threshold: 0.1, probability: 0.5 }), min_p: 0.05, ..plain.clone() },
+        SamplingParams { grammar: Some(GrammarSource::JsonSchema(SCHEMA.into())), ..plain },
     ]
 }
 
