@@ -1,4 +1,4 @@
-//! Step time with the KV cache written in place and by MLX's own update, plain and overlapped: ADR 0004.
+//! Step time with the KV cache written in place and by MLX's own update, plain and overlapped: ADR 0006.
 //!
 //!     cargo run --release -p mlx-backend --example kv_write -- MODEL_FOLDER [TRIALS]
 //!

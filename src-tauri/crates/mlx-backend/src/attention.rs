@@ -5,6 +5,7 @@ use crate::kv_cache::{Columns, KvCache, LayerKv, PrivateKv};
 use crate::load::Numerics;
 use crate::mx::ops::Mask;
 use crate::mx::{Array, heads, ops};
+use std::fmt;
 
 /// Columns visible to a decode step are rounded up to this, so that shapes stay the same for many steps.
 const VISIBLE_STEP_TOKENS: i32 = 64;
@@ -14,8 +15,8 @@ fn longest_after(lens: &[i32]) -> i32 {
     lens.iter().copied().max().unwrap_or(0) + 1
 }
 
-/// Columns that a decode step looks at in every row when it finds `lens[row]` taken.
-pub fn visible_columns(lens: &[i32]) -> i32 {
+/// Columns that a masked decode step looks at in every row when it finds `lens[row]` taken.
+fn visible_columns(lens: &[i32]) -> i32 {
     (longest_after(lens) + VISIBLE_STEP_TOKENS - 1) / VISIBLE_STEP_TOKENS * VISIBLE_STEP_TOKENS
 }
 
@@ -93,6 +94,32 @@ enum Sight {
     UpTo(Array),
     /// A mask over the visible columns, broadcast to `[B, H, 1, visible]`: boolean, or added to the scores.
     Mask(Array),
+    /// All visible ones: the rows are equally long.
+    Everything,
+}
+
+/// Kernels that the attention of a decode step dispatches to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AttentionClass {
+    /// Braid's CPU kernel, which looks at a row's own columns only.
+    OwnColumns,
+    /// Products over this many columns, with a mask added to the scores.
+    Added(i32),
+    /// MLX's attention over this many columns, with a boolean mask.
+    Boolean(i32),
+    /// MLX's attention over this many columns, without a mask.
+    Unmasked(i32),
+}
+
+impl fmt::Display for AttentionClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AttentionClass::OwnColumns => write!(f, "own columns"),
+            AttentionClass::Added(columns) => write!(f, "{columns} columns, mask added"),
+            AttentionClass::Boolean(columns) => write!(f, "{columns} columns, boolean mask"),
+            AttentionClass::Unmasked(columns) => write!(f, "{columns} columns, no mask"),
+        }
+    }
 }
 
 /// One forward pass, as its attention layers see it.
@@ -115,14 +142,22 @@ impl<'a> Pass<'a> {
     /// [`crate::MlxError::Op`].
     pub fn decode(cache: &'a mut KvCache, lens: &[i32], rope: &Rope) -> Result<Pass<'a>> {
         cache.reserve(longest_after(lens))?;
-        let visible = visible_columns(lens);
         let columns = cache.columns(lens)?;
-        let sight = match rope.numerics {
-            Numerics::Checkpoint => Sight::Mask(ops::less_equal(&ops::arange(visible)?, &columns.positions)?),
-            Numerics::FullPrecision if heads::supports(cache.head_dim()) => {
-                Sight::UpTo(Array::from_slice(lens, &[lens.len() as i32]))
+        let is_even = lens.iter().all(|len| *len == lens[0]);
+        let (visible, sight) = match rope.numerics {
+            // CUDA has no kernel for one query and a mask: it would take five operations instead of one.
+            Numerics::Checkpoint if is_even => (longest_after(lens), Sight::Everything),
+            Numerics::Checkpoint => {
+                let visible = visible_columns(lens);
+                (visible, Sight::Mask(ops::less_equal(&ops::arange(visible)?, &columns.positions)?))
             }
-            Numerics::FullPrecision => Sight::Mask(additive_mask(lens, visible)),
+            Numerics::FullPrecision if heads::supports(cache.head_dim()) => {
+                (visible_columns(lens), Sight::UpTo(Array::from_slice(lens, &[lens.len() as i32])))
+            }
+            Numerics::FullPrecision => {
+                let visible = visible_columns(lens);
+                (visible, Sight::Mask(additive_mask(lens, visible)))
+            }
         };
         let rotation = rope.rotation(lens, 1);
         Ok(Pass {
@@ -130,6 +165,21 @@ impl<'a> Pass<'a> {
             rotation,
             numerics: rope.numerics,
         })
+    }
+
+    /// What a decode step's attention dispatches to; `None` for prefill.
+    pub fn class(&self) -> Option<AttentionClass> {
+        match (&self.target, self.numerics) {
+            (Target::Prefill(_), _) => None,
+            (Target::Decode { sight: Sight::UpTo(_), .. }, _) => Some(AttentionClass::OwnColumns),
+            (Target::Decode { sight: Sight::Everything, visible, .. }, _) => {
+                Some(AttentionClass::Unmasked(*visible))
+            }
+            (Target::Decode { visible, .. }, Numerics::Checkpoint) => Some(AttentionClass::Boolean(*visible)),
+            (Target::Decode { visible, .. }, Numerics::FullPrecision) => {
+                Some(AttentionClass::Added(*visible))
+            }
+        }
     }
 
     /// Rotates queries or keys, `[B, H, T, head_dim]`.
@@ -158,6 +208,7 @@ impl<'a> Pass<'a> {
                 let LayerKv { keys, values } = cache.write(layer, columns, &k, &v, *visible)?;
                 let out = match (sight, self.numerics) {
                     (Sight::UpTo(last), _) => return heads::attend(q, &keys, &values, last, scale),
+                    (Sight::Everything, _) => ops::attention(q, &keys, &values, scale, Mask::Everything)?,
                     (Sight::Mask(mask), Numerics::Checkpoint) => {
                         ops::attention(q, &keys, &values, scale, Mask::Keep(mask))?
                     }

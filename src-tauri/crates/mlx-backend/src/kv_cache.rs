@@ -3,7 +3,7 @@
 //! Per layer, keys and values are `[B, kv_heads, capacity, head_dim]`; row `i` occupies columns `0..len(i)`, left
 //! justified, so nothing ever has to be rolled or re-padded when rows come and go. Lengths are the engine's and
 //! come with every call. Columns past a row's length are masked, but must be finite: zeros from allocation on.
-//! Why exactly B rows and how they are written: ADR 0004.
+//! Why exactly B rows and how they are written: ADR 0006.
 
 mod private;
 

@@ -20,7 +20,7 @@ mod snapshots;
 
 pub use error::MlxError;
 
-use crate::attention::{Pass, Rope, visible_columns};
+use crate::attention::{AttentionClass, Pass, Rope};
 use crate::config::ModelConfig;
 use crate::device::ComputeDevice;
 use crate::error::Result;
@@ -51,7 +51,6 @@ pub struct LoadOptions {
 /// A loaded model and the state of its batch.
 pub struct MlxBackend {
     facts: BackendFacts,
-    numerics: Numerics,
     model: Decoder,
     rope: Rope,
     cache: KvCache,
@@ -62,8 +61,8 @@ pub struct MlxBackend {
     submitted: Option<Submitted>,
     /// Whether `logits` are those of a forward pass ahead.
     is_ahead: bool,
-    /// Columns that the latest forward pass looked at.
-    visible: i32,
+    /// Attention of the latest forward pass; `None` before the first.
+    attention: Option<AttentionClass>,
     forwards: u64,
 }
 
@@ -125,7 +124,6 @@ impl MlxBackend {
         tracing::info!(architecture = %facts.architecture, device = %facts.device, bytes = facts.model_bytes, "model loaded");
         Ok(MlxBackend {
             facts,
-            numerics,
             model,
             rope: Rope::new(config.rope_base, config.head_dim, numerics),
             cache: KvCache::new(kv_shape, column_writes(numerics)),
@@ -135,7 +133,7 @@ impl MlxBackend {
             logits: None,
             submitted: None,
             is_ahead: false,
-            visible: 0,
+            attention: None,
             forwards: 0,
         })
     }
@@ -195,12 +193,12 @@ impl MlxBackend {
     fn build_forward(&mut self, ids: &Array, lens: &[i32]) -> Result<()> {
         // Logits that were not computed would hold the KV cache as it was, and every write would copy it.
         self.logits = None;
-        self.visible = visible_columns(lens);
         self.forwards += 1;
         if self.forwards.is_multiple_of(FORWARDS_PER_CLEARING) {
             device::give_back_memory();
         }
         let mut pass = Pass::decode(&mut self.cache, lens, &self.rope)?;
+        self.attention = pass.class();
         let hidden = self.model.hidden(ids, &mut pass)?;
         let logits = self.model.logits(&hidden)?;
         self.logits = Some(ops::reshape(&logits, &[lens.len() as i32, -1])?);
@@ -349,12 +347,12 @@ impl Backend for MlxBackend {
     }
 
     fn dispatch_fingerprint(&self) -> String {
-        let (rows, columns) = (self.cache.rows(), self.visible);
-        let mask = match self.numerics {
-            Numerics::FullPrecision => "additive mask",
-            Numerics::Checkpoint => "boolean mask",
-        };
-        format!("{}, {rows} rows, {columns} columns, {mask}", self.facts.device)
+        let rows = self.cache.rows();
+        match self.attention {
+            // Which product a number of rows takes depends on the chip and the matrix: each number is its own class.
+            Some(attention) => format!("{}, {rows} rows, {attention}", self.facts.device),
+            None => format!("{}, nothing dispatched", self.facts.device),
+        }
     }
 
     fn counters(&self) -> Counters {

@@ -1,7 +1,7 @@
 //! One new column per row of a KV cache, written where it is, on the CPU: `cpp/kv_write.cpp`.
 //!
 //! MLX writes into an array only when nothing else holds its buffer. A forward pass that is still running holds the
-//! KV cache, so every write of the pass after it would copy all of it. See ADR 0004.
+//! KV cache, so every write of the pass after it would copy all of it. See ADR 0006.
 
 use crate::error::Result;
 use mlx_rs::Array;

@@ -456,6 +456,8 @@ pub enum Mask<'a> {
     Causal,
     /// Those where a boolean array, broadcast to `[B, H, Tq, Tk]`, is true.
     Keep(&'a Array),
+    /// All of them.
+    Everything,
 }
 
 /// softmax(q·kᵀ·scale)·v for q `[B, H, Tq, D]` and k, v `[B, Hkv, Tk, D]`.
@@ -466,6 +468,7 @@ pub fn attention(q: &Array, k: &Array, v: &Array, scale: f32, mask: Mask<'_>) ->
         let (mode, array) = match mask {
             Mask::Causal => (c"causal", none.as_ptr()),
             Mask::Keep(keep) => (c"array", keep.as_ptr()),
+            Mask::Everything => (c"", none.as_ptr()),
         };
         sys::mlx_fast_scaled_dot_product_attention(
             out,

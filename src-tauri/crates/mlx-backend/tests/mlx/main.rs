@@ -1,5 +1,6 @@
 //! Tests on MLX and the starter model. Run on one thread: MLX's streams belong to the thread that made them.
 
+mod attention;
 mod faults;
 mod heads;
 mod logits;
