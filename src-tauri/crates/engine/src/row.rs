@@ -202,16 +202,17 @@ impl Row {
 
     /// What the row needs on the coming step.
     pub(crate) fn facts(&self) -> RowFacts {
+        let next = self.steering.next();
         let facts = RowFacts {
+            has_mask: matches!(next, Next::Masked(_) | Next::Decided(_)),
+            is_overridden: matches!(next, Next::Closing(_)),
             needs_full_width: self.shortlist_width as usize >= self.tokenizer.vocab_tokens(),
             ..RowFacts::plain(self.id, self.params.class())
         };
-        let next = self.steering.next();
-        if matches!(next, Next::Forced(_)) {
-            return RowFacts { is_overridden: true, ..facts };
+        if next.forced().is_some() {
+            return facts;
         }
         RowFacts {
-            has_mask: matches!(next, Next::Masked(_)),
             logprobs: self.params.logprobs,
             has_bias: !self.params.logit_bias.is_empty(),
             wants_bias_trace: self.params.wants_bias_trace,
@@ -239,14 +240,12 @@ impl Row {
     /// What the sampler has to know for the token after the latest forward pass.
     pub(crate) fn sampling(&self) -> RowSampling<'_> {
         let shortlist_width = self.shortlist_width;
-        let mask = match self.steering.next() {
+        let next = self.steering.next();
+        if let Some(token) = next.forced() {
             // Nothing else of the row matters then, and nothing is reported.
-            Next::Forced(token) => {
-                return RowSampling { forced: Some(token), shortlist_width, ..RowSampling::GREEDY };
-            }
-            Next::Masked(mask) => Some(mask),
-            Next::Free => None,
-        };
+            return RowSampling { forced: Some(token), shortlist_width, ..RowSampling::GREEDY };
+        }
+        let mask = if let Next::Masked(mask) = next { Some(mask) } else { None };
         let penalties = self.seen.as_ref().map(|seen| Penalties {
             repetition: self.params.repetition_penalty,
             frequency: self.params.frequency_penalty,
@@ -300,7 +299,7 @@ impl Row {
             self.metrics.record_logprob(logprobs.chosen);
         }
         if self.params.logprobs.is_some() || self.params.wants_bias_trace {
-            let is_forced = matches!(self.steering.next(), Next::Forced(_));
+            let is_forced = self.steering.next().forced().is_some();
             let entry = TokenLogprobEntry { token, logprobs, is_forced, bias_trace };
             self.events.post(EngineEvent::Logprobs { entries: vec![entry] });
         }

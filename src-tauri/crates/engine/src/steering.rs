@@ -14,10 +14,22 @@ use crate::{
 pub(crate) enum Next<'a> {
     /// Nothing.
     Free,
-    /// It is one of these.
+    /// The grammar allows these.
     Masked(&'a TokenMask),
-    /// It is this one.
-    Forced(TokenId),
+    /// The grammar allows only this one.
+    Decided(TokenId),
+    /// It is this one, part of what ends the thinking.
+    Closing(TokenId),
+}
+
+impl Next<'_> {
+    /// The token that comes whatever the logits say.
+    pub(crate) fn forced(self) -> Option<TokenId> {
+        match self {
+            Self::Decided(token) | Self::Closing(token) => Some(token),
+            Self::Free | Self::Masked(_) => None,
+        }
+    }
 }
 
 /// Thinking and grammar of one row. The grammar begins where the thinking ends, and sees no token before.
@@ -34,11 +46,11 @@ impl Steering {
 
     pub(crate) fn next(&self) -> Next<'_> {
         if let Some(token) = self.thinking.forced() {
-            return Next::Forced(token);
+            return Next::Closing(token);
         }
         match &self.grammar {
             Some(grammar) if self.thinking.is_over() => {
-                grammar.forced().map_or(Next::Masked(grammar.mask()), Next::Forced)
+                grammar.forced().map_or(Next::Masked(grammar.mask()), Next::Decided)
             }
             _ => Next::Free,
         }
