@@ -3,6 +3,7 @@
 mod attention;
 mod faults;
 mod heads;
+mod kv_cache;
 mod logits;
 #[cfg(target_os = "linux")]
 mod native;

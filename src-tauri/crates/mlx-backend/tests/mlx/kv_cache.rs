@@ -1,0 +1,92 @@
+//! Rows of the batch's KV cache, without a model.
+
+use mlx_backend::kv_cache::{ColumnWrites, KvCache, KvShape, PrivateKv};
+use mlx_backend::mx::{self, Array, Dtype, Purpose, kv_write, ops};
+
+const SHAPE: KvShape = KvShape { layers: 2, kv_heads: 2, head_dim: 4, dtype: Dtype::Float32 };
+
+fn filled(columns: i32, head_dim: i32, value: f32) -> Array {
+    let count = (SHAPE.kv_heads * columns * head_dim) as usize;
+    Array::from_slice(&vec![value; count], &[1, SHAPE.kv_heads, columns, head_dim])
+}
+
+/// A row of three columns of `value`, whose second layer has heads of another width.
+fn row(value: f32, second_head_dim: i32) -> PrivateKv {
+    let mut private = PrivateKv::default();
+    for (layer, head_dim) in [SHAPE.head_dim, second_head_dim].into_iter().enumerate() {
+        let kv = || filled(3, head_dim, value);
+        private.append(layer, kv(), kv()).expect("builds");
+    }
+    private.settle(3).expect("runs");
+    private
+}
+
+/// First element of the first four columns of row 0, keys of one layer, after 9 was written to column 3.
+fn columns_after_a_write(cache: &mut KvCache, layer: usize) -> Vec<f32> {
+    let rows = cache.rows();
+    let columns = cache.columns(&vec![3; rows]).expect("builds");
+    let fresh = vec![9.0_f32; rows * (SHAPE.kv_heads * SHAPE.head_dim) as usize];
+    let fresh = Array::from_slice(&fresh, &[rows as i32, SHAPE.kv_heads, 1, SHAPE.head_dim]);
+    let seen = cache.write(layer, &columns, &fresh, &fresh, 4).expect("builds");
+    let keys = mx::read_f32(&ops::contiguous(&seen.keys).expect("builds"), Purpose::Probe).expect("runs");
+    (0..4).map(|column| keys[column * SHAPE.head_dim as usize]).collect()
+}
+
+fn kinds() -> Vec<ColumnWrites> {
+    let mut kinds = vec![ColumnWrites::Functional];
+    kinds.extend(kv_write::IS_SUPPORTED.then_some(ColumnWrites::InPlace));
+    kinds
+}
+
+#[test]
+fn a_join_that_fails_half_way_leaves_the_batch_as_it_was() {
+    for writes in kinds() {
+        let mut cache = KvCache::new(SHAPE, writes);
+        cache.join(row(1.0, SHAPE.head_dim)).expect("the first row joins");
+        let bytes = cache.bytes();
+        cache.join(row(2.0, 8)).expect_err("the second layer does not fit");
+        assert_eq!((cache.rows(), cache.bytes()), (1, bytes), "{writes:?}");
+        for layer in 0..SHAPE.layers {
+            let columns = columns_after_a_write(&mut cache, layer);
+            assert_eq!(columns, [1.0, 1.0, 1.0, 9.0], "{writes:?}, layer {layer}");
+        }
+        cache.join(row(3.0, SHAPE.head_dim)).expect("another row joins");
+        cache.keep_rows(&[1]).expect("the first row leaves");
+        assert_eq!(columns_after_a_write(&mut cache, 1), [3.0, 3.0, 3.0, 9.0], "{writes:?}");
+    }
+}
+
+#[test]
+fn a_join_that_fails_in_an_empty_batch_leaves_it_empty() {
+    let mut cache = KvCache::new(SHAPE, ColumnWrites::Functional);
+    let mut narrow = PrivateKv::default();
+    narrow.append(0, filled(3, SHAPE.head_dim, 1.0), filled(3, SHAPE.head_dim, 1.0)).expect("builds");
+    narrow.append(1, filled(3, SHAPE.head_dim, 1.0), filled(700, SHAPE.head_dim, 1.0)).expect("builds");
+    narrow.settle(3).expect("runs");
+    cache.join(narrow).expect_err("700 columns do not fit 256");
+    assert_eq!((cache.rows(), cache.bytes()), (0, 0));
+    cache.join(row(1.0, SHAPE.head_dim)).expect("a row joins");
+    assert_eq!(columns_after_a_write(&mut cache, 0), [1.0, 1.0, 1.0, 9.0]);
+}
+
+#[test]
+fn a_column_written_in_place_is_seen_by_what_was_submitted_later_and_not_before() {
+    if !kv_write::IS_SUPPORTED {
+        return;
+    }
+    let mut cache = KvCache::new(SHAPE, ColumnWrites::InPlace);
+    cache.join(row(1.0, SHAPE.head_dim)).expect("the row joins");
+    let before = cache.copy_row(0, 3).expect("a copy is submitted");
+    let columns = cache.columns(&[2]).expect("builds");
+    let fresh = filled(1, SHAPE.head_dim, 9.0);
+    let seen = cache.write(0, &columns, &fresh, &fresh, 3).expect("builds");
+    mx::wait([&seen.keys], Purpose::Probe).expect("runs");
+    let mut other = KvCache::new(SHAPE, ColumnWrites::InPlace);
+    other.join(before).expect("the copy joins");
+    assert_eq!(
+        columns_after_a_write(&mut other, 0),
+        [1.0, 1.0, 1.0, 9.0],
+        "the copy is older than the write"
+    );
+    assert_eq!(columns_after_a_write(&mut cache, 0), [1.0, 1.0, 9.0, 9.0]);
+}
