@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use engine::EngineSnapshot;
+use engine::{EngineSnapshot, Pulse};
 use protocol::EngineStatus;
 use tauri::{State, ipc::Channel};
 use tokio::{
@@ -57,12 +57,15 @@ pub async fn follow(state: &AppState, mut send: impl FnMut(EngineStatus) -> bool
             EngineLink::Starting | EngineLink::Unavailable(_) => None,
         };
         let snapshot = snapshots.as_mut().map(|snapshots| snapshots.borrow_and_update().clone());
-        let is_alive = snapshots.as_ref().is_some_and(|snapshots| snapshots.has_changed().is_ok());
-        if !send(status_of(state, &current, snapshot.as_deref(), is_alive).await) {
+        let pulse = match &current {
+            EngineLink::Running(running) => running.handle.pulse(),
+            EngineLink::Starting | EngineLink::Unavailable(_) => Pulse::Dead,
+        };
+        if !send(status_of(state, &current, snapshot.as_deref(), pulse).await) {
             return;
         }
         sleep(STATUS_INTERVAL).await;
-        let engine_changed = changed(snapshots.filter(|_| is_alive));
+        let engine_changed = changed(snapshots.filter(|_| pulse != Pulse::Dead));
         let change = async {
             tokio::select! {
                 () = engine_changed => {}
@@ -87,11 +90,11 @@ async fn status_of(
     state: &AppState,
     link: &EngineLink,
     snapshot: Option<&EngineSnapshot>,
-    is_alive: bool,
+    pulse: Pulse,
 ) -> EngineStatus {
     match (link, snapshot) {
         (EngineLink::Running(running), Some(snapshot)) => {
-            status::of_engine(snapshot, running, is_alive, &|id| state.requests.of_engine(id))
+            status::of_engine(snapshot, running, pulse, &|id| state.requests.of_engine(id))
         }
         (EngineLink::Unavailable(error), _) => {
             status::without_engine(Some(error), &state.settings.current().await)

@@ -1,13 +1,13 @@
 //! Engine snapshots -> what overlay, settings panel and tabs show.
 
 use engine::{
-    EngineSnapshot, LedgerUse, RequestId,
+    EngineSnapshot, LedgerUse, Pulse, RequestId,
     backend::{BackendFacts, MemoryUse},
 };
 use history::ConversationId;
 use protocol::{
-    AppSettings, EnginePhase, EngineStatus, MemoryStats, ModelSummary, OverlapOff, RowPhase, RowStatus,
-    StepBar, StepStats,
+    AppSettings, EnginePhase, EngineStatus, ErrorCode, MemoryStats, ModelSummary, OverlapOff, RowPhase,
+    RowStatus, StepBar, StepStats,
 };
 
 use super::{count, gate_path, milliseconds, reason, rounded, to_wire_mode, to_wire_overlap};
@@ -32,15 +32,15 @@ pub fn without_engine(failure: Option<&AppError>, settings: &AppSettings) -> Eng
     }
 }
 
-/// The status of a started engine. `is_alive`: whether its thread still publishes.
+/// The status of a started engine. `pulse`: how its thread is, which a snapshot of a hanging one does not show.
 pub fn of_engine(
     snapshot: &EngineSnapshot,
     running: &RunningEngine,
-    is_alive: bool,
+    pulse: Pulse,
     find: FindRequest<'_>,
 ) -> EngineStatus {
     EngineStatus {
-        phase: phase(&snapshot.phase, is_alive),
+        phase: phase(&snapshot.phase, pulse),
         model: snapshot.facts.as_ref().map(|facts| model_summary(facts, running)),
         gate_mode: to_wire_mode(snapshot.gate_mode),
         overlap: to_wire_overlap(snapshot.overlap),
@@ -63,14 +63,20 @@ fn memory_stats(ledger: &LedgerUse, memory: &MemoryUse) -> MemoryStats {
     }
 }
 
-fn phase(phase: &engine::EnginePhase, is_alive: bool) -> EnginePhase {
+fn phase(phase: &engine::EnginePhase, pulse: Pulse) -> EnginePhase {
     let stopped = || failed(&engine::EngineError::Stopped.into());
     match phase {
         engine::EnginePhase::Failed(error) => failed(&error.clone().into()),
         engine::EnginePhase::Stopped => stopped(),
-        engine::EnginePhase::Loading | engine::EnginePhase::Ready if !is_alive => stopped(),
+        engine::EnginePhase::Loading | engine::EnginePhase::Ready if pulse == Pulse::Dead => stopped(),
         engine::EnginePhase::Loading => EnginePhase::Loading,
-        engine::EnginePhase::Ready => EnginePhase::Ready,
+        engine::EnginePhase::Ready => match pulse {
+            Pulse::Stuck { silent_for } => EnginePhase::Failed {
+                code: ErrorCode::EngineFailed,
+                detail: format!("the engine has been in one step for {} s", silent_for.as_secs()),
+            },
+            Pulse::Alive | Pulse::Dead => EnginePhase::Ready,
+        },
     }
 }
 
@@ -162,5 +168,22 @@ fn bar(bar: &engine::StepBar) -> StepBar {
         batch_rows: count(bar.batch_rows),
         per_row_rows: count(bar.per_row_rows),
         step_ms: milliseconds(bar.step_time),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn an_engine_that_hangs_or_is_gone_is_not_shown_as_ready() {
+        let ready = engine::EnginePhase::Ready;
+        assert!(matches!(phase(&ready, Pulse::Alive), EnginePhase::Ready));
+        let stuck = Pulse::Stuck { silent_for: Duration::from_secs(25) };
+        let EnginePhase::Failed { code, detail } = phase(&ready, stuck) else { panic!("it hangs") };
+        assert_eq!(code, ErrorCode::EngineFailed);
+        assert!(detail.contains("25 s"), "{detail}");
+        assert!(matches!(phase(&ready, Pulse::Dead), EnginePhase::Failed { .. }));
     }
 }
