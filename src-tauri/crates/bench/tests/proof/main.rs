@@ -2,6 +2,9 @@
 // The whole binary is tests; the lint exempts only functions marked so.
 #![allow(clippy::unwrap_used)]
 
+mod fairness;
 mod jitter;
 mod modes;
+mod schema_sweep;
+mod soak;
 mod support;

@@ -1,9 +1,13 @@
 use engine::{
+    EngineConfig, EngineError, EngineEvent, EventReceiver, FinishReason, GateMode, NewRequest, OwnerId,
     RequestId, TokenId,
     backend::{Backend, StepInput},
+    clock::SystemClock,
+    engine::Engine,
+    params::SamplingParams,
 };
 use mlx_backend::{LoadOptions, MlxBackend};
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc, time::Instant};
 use text::{ChatMessage, RenderOptions, Role, Tokenizer};
 
 pub const PROMPTS: [&str; 10] = [
@@ -40,4 +44,69 @@ pub fn join(backend: &mut MlxBackend, id: u64, prompt: &[TokenId]) -> StepInput 
     backend.prefill(RequestId(id), before).unwrap();
     backend.join(RequestId(id)).unwrap();
     StepInput { token: *last, kv_cache_tokens: before.len() as u32 }
+}
+
+pub const MODES: [GateMode; 3] = [GateMode::Strict, GateMode::Split, GateMode::Folded];
+
+/// Conversation that every request of a [`Chat`] belongs to.
+pub const OWNER: OwnerId = OwnerId(1);
+
+/// The engine as the app runs it, without its thread.
+pub struct Chat {
+    pub engine: Engine<MlxBackend>,
+    pub tokenizer: Tokenizer,
+}
+
+impl Chat {
+    pub fn load() -> Self {
+        let (backend, tokenizer) = load();
+        let config = EngineConfig::new(tokenizer.clone());
+        Self { engine: Engine::new(config, backend, Arc::new(SystemClock)), tokenizer }
+    }
+
+    pub fn ask(&mut self, question: &str, params: SamplingParams) -> Answer {
+        let request = NewRequest {
+            prompt: prompt(&self.tokenizer, question),
+            params: params.validate().unwrap(),
+            owner: Some(OWNER),
+            arrived_at: Instant::now(),
+        };
+        let (id, receiver) = self.engine.submit(request).unwrap();
+        Answer { id, receiver, text: String::new(), ending: None }
+    }
+
+    pub fn run(&mut self) {
+        while !self.engine.is_idle() {
+            self.engine.step().unwrap();
+        }
+    }
+}
+
+pub struct Answer {
+    pub id: RequestId,
+    pub receiver: EventReceiver,
+    pub text: String,
+    pub ending: Option<Result<FinishReason, EngineError>>,
+}
+
+impl Answer {
+    pub fn read(&mut self) -> &mut Self {
+        for event in self.receiver.try_drain() {
+            match event {
+                EngineEvent::Text { delta, .. } => self.text.push_str(&delta),
+                EngineEvent::Finished { reason, .. } => self.ending = Some(Ok(reason)),
+                EngineEvent::Failed { error, .. } => self.ending = Some(Err(error)),
+                _ => {}
+            }
+        }
+        self
+    }
+
+    pub fn finished(&mut self) -> FinishReason {
+        let id = self.id;
+        match &self.read().ending {
+            Some(Ok(reason)) => *reason,
+            other => panic!("request {id} has not finished: {other:?}"),
+        }
+    }
 }
