@@ -9,6 +9,7 @@ import type {
 } from '../ipc/wire';
 import type { Answer } from './applyStreamEvents';
 import { Draft } from './draft.svelte';
+import { FrameClock } from './framePacer';
 import { Generation } from './generation.svelte';
 import { MarkdownStream } from './markdown';
 import { ScrollKeeper } from './scroll.svelte';
@@ -53,11 +54,13 @@ export class ChatTab {
 	// eslint-disable-next-line svelte/prefer-svelte-reactivity -- a cache; what it gives follows from the message
 	#drawings = new Map<string, MarkdownStream>();
 	#backend: Backend;
+	#frames: FrameClock;
 	#onChange: () => void;
 	#isClosed = false;
 
-	constructor(backend: Backend, id: string, onChange: () => void) {
+	constructor(backend: Backend, id: string, onChange: () => void, frames = new FrameClock()) {
 		this.#backend = backend;
+		this.#frames = frames;
 		this.id = id;
 		this.#onChange = onChange;
 	}
@@ -188,7 +191,9 @@ export class ChatTab {
 
 	/** Starts an answer with `start`; what fails is said in the tab, with `retry` as the way out. */
 	async #generate(start: (generation: Generation) => Promise<void>, retry: () => void): Promise<void> {
-		const generation = new Generation(this.#backend, this.id, (answer) => this.#onAnswerEnd(answer));
+		const generation = new Generation(this.#backend, this.#frames, this.id, (answer) =>
+			this.#onAnswerEnd(answer),
+		);
 		this.isSending = true;
 		this.problem = null;
 		try {

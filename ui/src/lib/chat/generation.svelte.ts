@@ -1,7 +1,7 @@
 import type { Backend } from '../ipc/backend';
 import type { MessageView, SeedChoice, StartedGeneration, StreamEvent } from '../ipc/wire';
 import { applyStreamEvents, newAnswer, type Answer } from './applyStreamEvents';
-import { FramePacer } from './framePacer';
+import { FramePacer, type FrameClock } from './framePacer';
 
 /** One run: from the request to the end of its answer. Its id is known before the first event. */
 export class Generation {
@@ -12,13 +12,14 @@ export class Generation {
 	#backend: Backend;
 	#isStored = false;
 	#early: StreamEvent[] = [];
-	#pacer = new FramePacer<StreamEvent>((events) => this.#apply(events));
+	#pacer: FramePacer<StreamEvent>;
 	#onEnd: (answer: Answer) => void;
 
-	constructor(backend: Backend, conversationId: string, onEnd: (answer: Answer) => void) {
+	constructor(backend: Backend, frames: FrameClock, conversationId: string, onEnd: (answer: Answer) => void) {
 		this.#backend = backend;
 		this.conversationId = conversationId;
 		this.#onEnd = onEnd;
+		this.#pacer = new FramePacer(frames, (events) => this.#apply(events));
 		this.answer = newAnswer(this.requestId, unsavedAnswer());
 	}
 

@@ -1,10 +1,13 @@
 import type { Backend } from '../ipc/backend';
 import { ChatTab } from './chatTab.svelte';
+import { FrameClock } from './framePacer';
 
 /** The open tabs, left to right, and which one is shown. */
 export class Tabs {
 	open = $state.raw<ChatTab[]>([]);
 	activeId = $state<string | null>(null);
+	/** When text that has arrived is drawn, for all tabs. */
+	readonly frames = new FrameClock();
 	#backend: Backend;
 	#onAnswer: () => void;
 
@@ -50,7 +53,7 @@ export class Tabs {
 	}
 
 	#add(conversationId: string) {
-		const tab = new ChatTab(this.#backend, conversationId, this.#onAnswer);
+		const tab = new ChatTab(this.#backend, conversationId, this.#onAnswer, this.frames);
 		this.open = [...this.open, tab];
 		void tab.open();
 	}

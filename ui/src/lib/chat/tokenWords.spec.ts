@@ -31,7 +31,7 @@ it('tells forced tokens, impossible ones and ones without logprobs apart', () =>
 });
 
 it('shows white space, and never rounds a chance to none or to certainty', () => {
-	expect(visibleText('a\n\tb')).toBe('a⏎\n⇥b');
+	expect(visibleText('a\n\tb')).toBe('a⏎⇥b');
 	expect(quotedText('\n')).toBe('“⏎”');
 	expect([percent(null), percent(-20), percent(-0.000001), percent(0), percent(Math.log(0.5))]).toEqual([
 		'0 %',

@@ -14,14 +14,14 @@ export function surpriseOf({ isForced, logprob, alternatives }: TokenDetail): Su
 	return probability >= 0.05 ? 'unlikely' : 'rare';
 }
 
-/** A token's text with white space that can be seen; line breaks still break the line. */
+/** A token's text on one line, with line breaks and tabs that can be seen. */
 export function visibleText(text: string): string {
-	return text.replace(/\n/g, '⏎\n').replace(/\t/g, '⇥');
+	return text.replace(/\n/g, '⏎').replace(/\t/g, '⇥');
 }
 
-/** A token's text on one line, between quotation marks. */
+/** The same between quotation marks. */
 export function quotedText(text: string): string {
-	return `“${text.replace(/\n/g, '⏎').replace(/\t/g, '⇥')}”`;
+	return `“${visibleText(text)}”`;
 }
 
 /** A probability from its logarithm: three digits, never a rounded 0 or 100 %. */
