@@ -75,8 +75,13 @@ export class App {
 		return this.until(`[${name}] on screen`, async () => (await this.all(name))[0], limitMs);
 	}
 
+	/** Clicks what is on screen; again if it was drawn anew between finding and clicking it. */
 	async click(name) {
-		await (await this.one(name)).click();
+		await this.until(`a click on [${name}]`, async () => {
+			const [found] = await this.all(name);
+			await found?.click();
+			return found !== undefined;
+		});
 	}
 
 	/** Waits for the window to be drawn and for the model to be loaded. */
@@ -115,6 +120,17 @@ export class App {
 		}
 	}
 
+	/** Opens `count` blank tabs after those that are there; returns the place of the first. */
+	async openMoreTabs(count) {
+		const first = await this.count('tab');
+		for (let have = first; have < first + count; have += 1) {
+			await this.click('new-tab');
+			await this.until('the new tab', async () => (await this.count('tab')) > have);
+			await this.one('empty-chat');
+		}
+		return first;
+	}
+
 	async type(text) {
 		await (await this.one('composer')).sendKeys(text);
 	}
@@ -135,6 +151,13 @@ export class App {
 		await input.sendKeys(Key.chord(Key.CONTROL, 'a'));
 		// A call of its own: WebKit holds the modifier until the call ends, and Ctrl+1 is a shortcut.
 		await input.sendKeys(value);
+	}
+
+	/** Chooses one of several options, by its value, in the shown tab's settings. */
+	async chooseSetting(field, value) {
+		if ((await this.count('tab-settings')) === 0) await this.click('open-tab-settings');
+		const choice = await this.one(`setting-${field}`);
+		await choice.findElement(By.css(`label:has(input[value="${value}"])`)).click();
 	}
 
 	async closeSettings() {
@@ -203,6 +226,30 @@ export class App {
 		);
 	}
 
+	/** Waits for the shown tab's answer to end, and returns it. */
+	untilAnswered(limitMs) {
+		return this.until(
+			'the answer to end',
+			async () => {
+				const shown = await this.lastAnswer();
+				return shown && shown.state !== 'streaming' ? shown : null;
+			},
+			limitMs,
+		);
+	}
+
+	/** Waits until the shown tab's last answer is this version and has ended, and returns it. */
+	untilVersion(version, limitMs = 120_000) {
+		return this.until(
+			`version ${version}`,
+			async () => {
+				const shown = await this.lastAnswer();
+				return shown?.version === version && shown.state !== 'streaming' ? shown : null;
+			},
+			limitMs,
+		);
+	}
+
 	/** The last answer of the shown tab, with its receipt if it has ended. */
 	lastAnswer() {
 		return this.run(`
@@ -224,6 +271,8 @@ export class App {
 				fusedSteps: number('fusedSteps'),
 				perRowSteps: number('perRowSteps'),
 				meanBatchRows: number('meanBatchRows'),
+				seed: receipt?.dataset.seed ?? null,
+				version: answer.querySelector('[data-testid="version"]')?.innerText ?? null,
 			};
 		`);
 	}

@@ -1,4 +1,4 @@
-// The real app with the real model: four tabs at once, stop, restart, accessibility.
+// The real app with the real model: four tabs at once, stop, structured output, versions, restart, accessibility.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -67,7 +67,7 @@ async function stopKeepsThePartialAnswer(app) {
 
 async function answersSurviveARestart(app, before) {
 	await app.ready();
-	await app.until('four tabs to come back', async () => (await app.count('tab')) === 4);
+	await app.until('every tab to come back', async () => (await app.count('tab')) === before.length);
 	for (const [i, text] of before.entries()) {
 		await app.showTab(i);
 		const answer = await app.until('the stored answer', () => app.lastAnswer());
@@ -89,6 +89,83 @@ async function noSeriousAccessibilityFinding(app) {
 	assert.deepEqual(serious, []);
 }
 
+const citySchema = {
+	type: 'object',
+	properties: { city: { type: 'string', maxLength: 24 }, isLarge: { type: 'boolean' } },
+	required: ['city', 'isLarge'],
+	additionalProperties: false,
+};
+
+/** Settings are saved shortly after they are typed. */
+const untilSaved = () => new Promise((resolve) => setTimeout(resolve, 600));
+
+async function aSchemaIsFollowedBesidePlainTabs(app) {
+	const schemaTab = await app.openMoreTabs(prompts.length);
+	for (const i of prompts.keys()) {
+		await app.showTab(schemaTab + i);
+		await app.setSetting('maxTokens', i === 0 ? '80' : '160');
+		if (i === 0) {
+			await app.setSetting('seed', '7');
+			await app.chooseSetting('structureKind', 'jsonSchema');
+			await app.setSetting('structureText', JSON.stringify(citySchema));
+		}
+		await untilSaved();
+		await app.closeSettings();
+		await app.type(i === 0 ? 'Which city is the capital of France? Answer in JSON.' : prompts[i]);
+	}
+	for (const i of [1, 2, 3, 0]) {
+		await app.showTab(schemaTab + i);
+		await app.pressEnter();
+	}
+	const answer = await app.untilAnswered(120_000);
+	assert.equal(answer.problem, null);
+	const parsed = JSON.parse(answer.text);
+	assert.deepEqual(Object.keys(parsed).sort(), ['city', 'isLarge']);
+	assert.equal(typeof parsed.city, 'string');
+	assert.equal(typeof parsed.isLarge, 'boolean');
+	assert.ok(answer.perRowSteps > 0, 'Split samples a row with a grammar on its own');
+	assert.ok(answer.meanBatchRows > 1.5, `it ran beside other tabs, mean batch ${answer.meanBatchRows}`);
+	await app.picture('schema');
+	await app.untilAllIdle(180_000);
+	for (const i of [1, 2, 3]) {
+		await app.showTab(schemaTab + i);
+		assert.equal((await app.lastAnswer()).problem, null);
+	}
+}
+
+async function theSameSeedGivesTheSameText(app) {
+	const tab = await app.openMoreTabs(1);
+	await app.showTab(tab);
+	await app.setSetting('temperature', '0.9');
+	await app.setSetting('maxTokens', '40');
+	await app.setSetting('logprobs', '3');
+	await untilSaved();
+	await app.closeSettings();
+	await app.type('Tell me something about the sea.');
+	await app.pressEnter();
+	const first = await app.untilAnswered(120_000);
+	await app.click('regenerate');
+	const other = await app.untilVersion('2 / 2');
+	assert.notEqual(other.seed, first.seed);
+	await app.click('regenerate-same');
+	const again = await app.untilVersion('3 / 3');
+	assert.equal(again.seed, other.seed);
+	assert.equal(again.text, other.text, 'the same seed, the same text');
+	await app.click('previous-version');
+	await app.click('previous-version');
+	assert.equal((await app.untilVersion('1 / 3')).text, first.text, 'no version is lost');
+	return tab;
+}
+
+async function tokensShowTheirAlternatives(app, tab) {
+	await app.showTab(tab);
+	await app.click('show-tokens');
+	await app.one('token');
+	await (await app.all('token'))[1].click();
+	await app.until('three alternatives', async () => (await app.count('alternative')) >= 3);
+	await app.picture('tokens');
+}
+
 let app = await App.launch();
 try {
 	await app.ready();
@@ -98,8 +175,14 @@ try {
 	console.log('ok: Stop ends an answer and keeps its text');
 	await noSeriousAccessibilityFinding(app);
 	console.log('ok: axe has no serious finding in the web view');
+	await aSchemaIsFollowedBesidePlainTabs(app);
+	console.log('ok: a JSON schema is followed beside three plain tabs');
+	const seedTab = await theSameSeedGivesTheSameText(app);
+	console.log('ok: regenerating with the same seed gives the same text');
+	await tokensShowTheirAlternatives(app, seedTab);
+	console.log('ok: tokens show their alternatives');
 	const texts = [];
-	for (const i of prompts.keys()) {
+	for (let i = 0; i < (await app.count('tab')); i += 1) {
 		await app.showTab(i);
 		texts.push((await app.lastAnswer()).text);
 	}
@@ -110,6 +193,8 @@ try {
 	await answersSurviveARestart(app, texts);
 	await app.picture('after-restart');
 	console.log('ok: tabs and answers survive a restart');
+	await tokensShowTheirAlternatives(app, seedTab);
+	console.log('ok: token details survive a restart');
 } finally {
 	await app.quit();
 }
