@@ -168,7 +168,7 @@ test('requests beyond the slots wait and say how many are ahead', async () => {
 	const page = await openApp('oneSlot');
 	await sendInFourTabs(page);
 	await expect.poll(() => attribute(page, 'tab', 'data-phase')).toContain('queued');
-	expect(await lastAnswer(page).textContent()).toMatch(/Queued, \d ahead|Queued, next/);
+	await expect.poll(() => lastAnswer(page).textContent()).toMatch(/Queued, \d ahead|Queued, next/);
 	await page.getByTestId('stop').click();
 	await expect.poll(() => lastAnswer(page).getAttribute('data-state')).toBe('stopped');
 });
