@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::kv_cache::{Columns, KvCache, LayerKv, PrivateKv};
 use crate::load::Numerics;
 use crate::mx::ops::Mask;
-use crate::mx::{Array, heads, ops};
+use crate::mx::{Array, cuda, heads, ops};
 use std::fmt;
 
 /// Columns visible to a decode step are rounded up to this, so that shapes stay the same for many steps.
@@ -94,6 +94,8 @@ enum Sight {
     UpTo(Array),
     /// A mask over the visible columns, broadcast to `[B, H, 1, visible]`: boolean, or added to the scores.
     Mask(Array),
+    /// As many as these lengths say, of all that are allocated.
+    Lengths(cuda::Lengths),
     /// All visible ones: the rows are equally long.
     Everything,
 }
@@ -101,7 +103,7 @@ enum Sight {
 /// Kernels that the attention of a decode step dispatches to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AttentionClass {
-    /// Braid's CPU kernel, which looks at a row's own columns only.
+    /// A kernel of Braid's, which looks at a row's own columns only.
     OwnColumns,
     /// Products over this many columns, with a mask added to the scores.
     Added(i32),
@@ -147,6 +149,14 @@ impl<'a> Pass<'a> {
         let (visible, sight) = match rope.numerics {
             // CUDA has no kernel for one query and a mask: it would take five operations instead of one.
             Numerics::Checkpoint if is_even => (longest_after(lens), Sight::Everything),
+            Numerics::Checkpoint
+                if cuda::attends(cache.head_dim(), cache.dtype())
+                    && longest_after(lens) <= cuda::MAX_ATTENDED_TOKENS =>
+            {
+                let seen = lens.iter().map(|len| len + 1);
+                let lengths = cuda::Lengths::new(cache.capacity(), cache.kv_heads(), seen);
+                (cache.capacity(), Sight::Lengths(lengths))
+            }
             Numerics::Checkpoint => {
                 let visible = visible_columns(lens);
                 (visible, Sight::Mask(ops::less_equal(&ops::arange(visible)?, &columns.positions)?))
@@ -171,7 +181,9 @@ impl<'a> Pass<'a> {
     pub fn class(&self) -> Option<AttentionClass> {
         match (&self.target, self.numerics) {
             (Target::Prefill(_), _) => None,
-            (Target::Decode { sight: Sight::UpTo(_), .. }, _) => Some(AttentionClass::OwnColumns),
+            (Target::Decode { sight: Sight::UpTo(_) | Sight::Lengths(_), .. }, _) => {
+                Some(AttentionClass::OwnColumns)
+            }
             (Target::Decode { sight: Sight::Everything, visible, .. }, _) => {
                 Some(AttentionClass::Unmasked(*visible))
             }
@@ -208,6 +220,7 @@ impl<'a> Pass<'a> {
                 let LayerKv { keys, values } = cache.write(layer, columns, &k, &v, *visible)?;
                 let out = match (sight, self.numerics) {
                     (Sight::UpTo(last), _) => return heads::attend(q, &keys, &values, last, scale),
+                    (Sight::Lengths(lengths), _) => cuda::attend(q, &keys, &values, lengths, scale)?,
                     (Sight::Everything, _) => ops::attention(q, &keys, &values, scale, Mask::Everything)?,
                     (Sight::Mask(mask), Numerics::Checkpoint) => {
                         ops::attention(q, &keys, &values, scale, Mask::Keep(mask))?

@@ -99,6 +99,21 @@ impl KvCache {
         self.writes = writes;
     }
 
+    /// Columns allocated for each row.
+    pub fn capacity(&self) -> i32 {
+        self.capacity
+    }
+
+    /// Key and value heads.
+    pub fn kv_heads(&self) -> i32 {
+        self.shape.kv_heads
+    }
+
+    /// Dtype of the entries.
+    pub fn dtype(&self) -> Dtype {
+        self.shape.dtype
+    }
+
     /// Width of a head.
     pub fn head_dim(&self) -> i32 {
         self.shape.head_dim

@@ -4,7 +4,7 @@ use crate::config::ModelConfig;
 use crate::error::{MlxError, Result};
 use crate::model::linear::{Embedding, Linear, Product};
 use crate::mx::ops::Quantisation;
-use crate::mx::{Array, Dtype, ops, packed};
+use crate::mx::{Array, Dtype, cuda, ops, packed};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
@@ -120,7 +120,12 @@ impl<'a> Weights<'a> {
         };
         let packed = self.packed(prefix, rows, columns, quantisation)?;
         match self.numerics {
-            Numerics::Checkpoint => Ok(Linear::Quantised { packed, quantisation, product: Product::Mlx }),
+            Numerics::Checkpoint => {
+                let [weight, scales, biases] = &packed;
+                let is_cuda = cuda::supports([weight, scales, biases], quantisation);
+                let product = if is_cuda { Product::Cuda } else { Product::Mlx };
+                Ok(Linear::Quantised { packed, quantisation, product })
+            }
             Numerics::FullPrecision => {
                 let [weight, scales, biases] = packed;
                 // Scales first: MLX dequantises in their dtype, and f16 rounding would differ from f32.

@@ -3,6 +3,7 @@
 //! Counters are per thread, as MLX's streams are: one engine thread owns the model. Nothing else in this crate
 //! evaluates an array; `clippy.toml` forbids the methods of [`Array`] that would.
 
+pub mod cuda;
 pub mod device_facts;
 pub mod heads;
 pub mod kv_write;

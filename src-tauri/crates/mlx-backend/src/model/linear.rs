@@ -3,13 +3,15 @@
 use crate::error::Result;
 use crate::mx::ops::Quantisation;
 use crate::mx::packed::{self, Input};
-use crate::mx::{Array, ops};
+use crate::mx::{Array, cuda, ops};
 
 /// What multiplies packed weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Product {
     /// MLX's own kernels.
     Mlx,
+    /// Braid's CUDA kernel for as many rows as it is faster at, MLX's own kernels for others.
+    Cuda,
     /// Braid's CPU kernel; scales and biases are f32.
     Packed,
 }
@@ -94,6 +96,14 @@ impl Linear {
                 let packed = [weight, scales, biases];
                 match product {
                     Product::Packed => return packed::matmul(input, residual, packed, *quantisation),
+                    Product::Cuda => {
+                        let x = input.computed()?;
+                        let rows = (x.size() / x.dim(-1) as usize) as i32;
+                        if cuda::pays(packed, rows) {
+                            return cuda::rows_matmul(&x, residual, packed, *quantisation);
+                        }
+                        ops::quantized_matmul(&x, packed, *quantisation)
+                    }
                     Product::Mlx => ops::quantized_matmul(&input.computed()?, packed, *quantisation),
                 }
             }

@@ -5,6 +5,7 @@
 //! row in the same order whatever its neighbours. What a decoder does right before and after a product it does too,
 //! since MLX spends more on handing an operation to its thread than such an operation takes. See ADR 0003 and 0005.
 
+use super::cuda;
 use super::ops::{self, Quantisation};
 use crate::error::Result;
 use mlx_rs::Array;
@@ -36,6 +37,7 @@ impl Input<'_> {
         match self {
             Input::Plain(x) => Ok(x.clone()),
             Input::Normed { x, weight, eps } => ops::rms_norm(x, weight, eps),
+            Input::Gated(x) if cuda::is_available() => cuda::gate(x),
             Input::Gated(x) => {
                 let (axis, both) = (x.ndim() - 1, x.dim(-1));
                 let gate = ops::slice_axis(x, axis, 0, both / 2)?;
