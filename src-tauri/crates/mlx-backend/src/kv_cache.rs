@@ -136,7 +136,7 @@ impl KvCache {
     /// [`MlxError::Op`].
     pub fn join(&mut self, private: PrivateKv) -> Result<()> {
         let capacity = self.capacity.max(grown_capacity(private.tokens() + 1));
-        let mut joining = private.into_layers().into_iter();
+        let mut joining = private.into_layers()?.into_iter();
         for layer in 0..self.shape.layers {
             let joined = self.joined(layer, joining.next(), capacity);
             if let Err(error) = joined.and_then(|joined| self.replace(layer, joined)) {

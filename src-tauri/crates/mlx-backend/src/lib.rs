@@ -323,7 +323,11 @@ impl Backend for MlxBackend {
     }
 
     fn snapshot_prefill(&mut self, id: RequestId) -> Result<SnapshotId, BackendError> {
-        Ok(self.snapshots.keep(self.private.get(&id).cloned().unwrap_or_default()))
+        let kept = match self.private.get(&id) {
+            Some(private) => private.prefix(private.tokens())?,
+            None => PrivateKv::default(),
+        };
+        Ok(self.snapshots.keep(kept))
     }
 
     fn snapshot_row(&mut self, row: usize, tokens: u32) -> Result<SnapshotId, BackendError> {

@@ -21,7 +21,7 @@ fn three_chats_go_on_while_a_prompt_of_6000_tokens_is_read() {
     let mut chat = Chat::load();
     // The bias rides in the fused graph.
     chat.engine.set_gate_mode(GateMode::Folded);
-    let params = endless(&chat, 4000);
+    let params = endless(&chat, 8000);
     let mut running: Vec<_> =
         PROMPTS[1..4].iter().map(|question| chat.ask(question, params.clone())).collect();
     let decoding = |chat: &Chat| {

@@ -52,14 +52,14 @@ fn every_finished_structured_answer_is_valid_whatever_runs_beside_it() {
             };
             answers.push((chat.ask(question, params), Some(schema)));
         }
-        for row in structured..rows {
+        for (row, question) in PROMPTS.iter().enumerate().take(rows).skip(structured) {
             let params = SamplingParams {
                 temperature: 0.8,
                 seed: Some(row as u64),
                 max_tokens: 40,
                 ..SamplingParams::default()
             };
-            answers.push((chat.ask(PROMPTS[row], params), None));
+            answers.push((chat.ask(question, params), None));
         }
         chat.run();
         for (answer, schema) in &mut answers {

@@ -1,12 +1,13 @@
 //! KV cache of one row outside the batch: a prompt that is being read, or a snapshot.
 
-use super::LayerKv;
+use super::{LayerKv, pad_columns};
 use crate::error::Result;
 use crate::mx::{self, Array, Purpose, ops};
 
-/// B = 1, exactly as long as the tokens in it.
+/// B = 1, with room for more columns than it holds, so that a long prompt is not copied with every chunk.
 ///
-/// Its arrays are never written to, so a snapshot may share them with a prompt that is read further or joins.
+/// Columns are written in place only where nobody else holds the array: MLX copies it otherwise. So a snapshot may
+/// share arrays with a prompt that is read further.
 #[derive(Clone, Default)]
 pub struct PrivateKv {
     /// Empty while there are no tokens.
@@ -25,27 +26,39 @@ impl PrivateKv {
         self.tokens
     }
 
-    /// Its layers, none while it is empty.
-    pub(super) fn into_layers(self) -> Vec<LayerKv> {
-        self.layers
+    /// Its layers, exactly as long as its tokens; none while it is empty.
+    ///
+    /// # Errors
+    /// [`crate::MlxError::Op`].
+    pub(super) fn into_layers(self) -> Result<Vec<LayerKv>> {
+        let tokens = self.tokens;
+        self.layers.into_iter().map(|kv| kv.map(|a| ops::slice_axis(a, 2, 0, tokens))).collect()
     }
 
     /// Appends one layer's chunk and returns all of its keys and values.
     ///
     /// # Errors
     /// [`crate::MlxError::Op`].
-    pub fn append(&mut self, layer: usize, keys: Array, values: Array) -> Result<&LayerKv> {
+    pub fn append(&mut self, layer: usize, keys: Array, values: Array) -> Result<LayerKv> {
+        let needed = self.tokens + keys.dim(2);
         match self.layers.get_mut(layer) {
             Some(kv) => {
-                kv.keys = ops::concatenate(&[&kv.keys, &keys], 2)?;
-                kv.values = ops::concatenate(&[&kv.values, &values], 2)?;
+                if kv.keys.dim(2) < needed {
+                    *kv = kv.map(|a| pad_columns(a, needed + needed / 2))?;
+                }
+                let start = [0, 0, self.tokens, 0];
+                // Assigning drops the old handle, so that MLX can write into its buffer instead of copying it.
+                kv.keys = ops::slice_update(&kv.keys, &keys, &start)?;
+                kv.values = ops::slice_update(&kv.values, &values, &start)?;
+                kv.map(|a| ops::slice_axis(a, 2, 0, needed))
             }
             // Copied: they are views of the product that made queries, keys and values, and would keep all of it.
             None => {
-                self.layers.push(LayerKv { keys: ops::contiguous(&keys)?, values: ops::contiguous(&values)? })
+                let kv = LayerKv { keys: ops::contiguous(&keys)?, values: ops::contiguous(&values)? };
+                self.layers.push(kv.clone());
+                Ok(kv)
             }
         }
-        Ok(&self.layers[layer])
     }
 
     /// Computes what was appended and counts it in. Blocks.
@@ -63,11 +76,12 @@ impl PrivateKv {
     /// # Errors
     /// [`crate::MlxError::Op`].
     pub fn prefix(&self, tokens: i32) -> Result<PrivateKv> {
-        if tokens >= self.tokens {
-            return Ok(self.clone());
-        }
+        let tokens = tokens.min(self.tokens);
         if tokens == 0 {
             return Ok(PrivateKv::default());
+        }
+        if self.layers.iter().all(|kv| kv.keys.dim(2) == tokens) {
+            return Ok(self.clone());
         }
         let cut = |a: &Array| ops::contiguous(&ops::slice_axis(a, 2, 0, tokens)?);
         let layers: Result<Vec<LayerKv>> = self.layers.iter().map(|kv| kv.map(cut)).collect();

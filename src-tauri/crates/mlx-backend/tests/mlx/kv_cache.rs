@@ -57,16 +57,23 @@ fn a_join_that_fails_half_way_leaves_the_batch_as_it_was() {
 }
 
 #[test]
-fn a_join_that_fails_in_an_empty_batch_leaves_it_empty() {
+fn a_prompt_read_in_chunks_holds_every_chunk_and_a_snapshot_of_it_stays_as_it_was() {
     let mut cache = KvCache::new(SHAPE, ColumnWrites::Functional);
-    let mut narrow = PrivateKv::default();
-    narrow.append(0, filled(3, SHAPE.head_dim, 1.0), filled(3, SHAPE.head_dim, 1.0)).expect("builds");
-    narrow.append(1, filled(3, SHAPE.head_dim, 1.0), filled(700, SHAPE.head_dim, 1.0)).expect("builds");
-    narrow.settle(3).expect("runs");
-    cache.join(narrow).expect_err("700 columns do not fit 256");
-    assert_eq!((cache.rows(), cache.bytes()), (0, 0));
-    cache.join(row(1.0, SHAPE.head_dim)).expect("a row joins");
-    assert_eq!(columns_after_a_write(&mut cache, 0), [1.0, 1.0, 1.0, 9.0]);
+    let mut private = PrivateKv::default();
+    let mut snapshots = Vec::new();
+    for chunk in [1.0, 2.0, 3.0_f32] {
+        for layer in 0..SHAPE.layers {
+            let columns = || filled(1, SHAPE.head_dim, chunk);
+            private.append(layer, columns(), columns()).expect("builds");
+        }
+        private.settle(1).expect("runs");
+        snapshots.push(private.prefix(private.tokens()).expect("copies"));
+    }
+    cache.join(private).expect("the row joins");
+    assert_eq!(columns_after_a_write(&mut cache, 1), [1.0, 2.0, 3.0, 9.0]);
+    let mut early = KvCache::new(SHAPE, ColumnWrites::Functional);
+    early.join(snapshots.swap_remove(1)).expect("the snapshot joins");
+    assert_eq!(columns_after_a_write(&mut early, 1)[..3], [1.0, 2.0, 0.0], "the third chunk came later");
 }
 
 #[test]
