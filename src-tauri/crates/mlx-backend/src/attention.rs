@@ -45,6 +45,10 @@ impl Rope {
         Rope { base, inverse_frequencies, numerics }
     }
 
+    fn head_dim(&self) -> i32 {
+        2 * self.inverse_frequencies.len() as i32
+    }
+
     /// Rotation for rows that start at `offsets`, `tokens` long each.
     fn rotation(&self, offsets: &[i32], tokens: i32) -> Rotation {
         if self.numerics == Numerics::Checkpoint {
@@ -84,8 +88,17 @@ impl Rotation {
 
 /// Where one forward pass reads and writes keys and values.
 enum Target<'a> {
-    Prefill(&'a mut PrivateKv),
-    Decode { cache: &'a mut KvCache, columns: Columns, visible: i32, sight: Sight },
+    Prefill {
+        private: &'a mut PrivateKv,
+        /// Last column that each token of the chunk sees, `[T]` i32; `None` where MLX's own attention runs.
+        last_seen: Option<Array>,
+    },
+    Decode {
+        cache: &'a mut KvCache,
+        columns: Columns,
+        visible: i32,
+        sight: Sight,
+    },
 }
 
 /// What tells a decode step which columns each row sees.
@@ -134,8 +147,14 @@ pub struct Pass<'a> {
 impl<'a> Pass<'a> {
     /// A chunk of `tokens` prompt tokens appended to a private cache.
     pub fn prefill(private: &'a mut PrivateKv, tokens: i32, rope: &Rope) -> Pass<'a> {
-        let rotation = rope.rotation(&[private.tokens()], tokens);
-        Pass { target: Target::Prefill(private), rotation, numerics: rope.numerics }
+        let start = private.tokens();
+        let rotation = rope.rotation(&[start], tokens);
+        let is_own = rope.numerics == Numerics::FullPrecision && heads::supports(rope.head_dim());
+        let last_seen = is_own.then(|| {
+            let columns: Vec<i32> = (start..start + tokens).collect();
+            Array::from_slice(&columns, &[tokens])
+        });
+        Pass { target: Target::Prefill { private, last_seen }, rotation, numerics: rope.numerics }
     }
 
     /// One token per row; `lens[row]` columns are taken before it.
@@ -180,7 +199,7 @@ impl<'a> Pass<'a> {
     /// What a decode step's attention dispatches to; `None` for prefill.
     pub fn class(&self) -> Option<AttentionClass> {
         match (&self.target, self.numerics) {
-            (Target::Prefill(_), _) => None,
+            (Target::Prefill { .. }, _) => None,
             (Target::Decode { sight: Sight::UpTo(_) | Sight::Lengths(_), .. }, _) => {
                 Some(AttentionClass::OwnColumns)
             }
@@ -211,8 +230,17 @@ impl<'a> Pass<'a> {
         let (rows, heads, tokens, head_dim) = (q.dim(0), q.dim(1), q.dim(2), q.dim(3));
         let joined = [rows, tokens, heads * head_dim];
         match &mut self.target {
-            Target::Prefill(private) => {
+            Target::Prefill { private, last_seen } => {
                 let kv = private.append(layer, k, v)?;
+                if let Some(last_seen) = last_seen {
+                    // Each token of the chunk is a row of its own over the same keys and values.
+                    let rows = ops::transpose_axes(q, &[2, 1, 0, 3])?;
+                    let shape = [tokens, kv.keys.dim(1), kv.keys.dim(2), head_dim];
+                    let shared = |a: &Array| ops::broadcast_to(a, &shape);
+                    let (keys, values) = (shared(&kv.keys)?, shared(&kv.values)?);
+                    let out = heads::attend(&rows, &keys, &values, last_seen, scale)?;
+                    return ops::reshape(&out, &joined);
+                }
                 let out = ops::attention(q, &kv.keys, &kv.values, scale, Mask::Causal)?;
                 ops::reshape(&ops::transpose_axes(&out, &[0, 2, 1, 3])?, &joined)
             }
