@@ -40,11 +40,12 @@ fn random_params(dice: &mut Dice) -> SamplingParams {
     }
 }
 
-/// What a fixed request says; it must say the same on every lap.
+/// What a fixed request says; it must say the same on every lap. It leaves no snapshot, and its waits outlast every copy
+/// that was submitted before it.
 fn probe(chat: &mut Chat) -> String {
     let params =
         SamplingParams { temperature: 0.9, seed: Some(42), max_tokens: 24, ..SamplingParams::default() };
-    let mut answer = chat.ask(PROMPTS[8], params);
+    let mut answer = chat.ask_for(None, PROMPTS[8], params);
     chat.run();
     answer.read().text.clone()
 }
@@ -92,8 +93,8 @@ fn rows_that_come_and_go_leave_no_memory_behind_and_change_no_token() {
             next_lap += LAP_TOKENS;
             chat.run();
             answers.clear();
-            assert_eq!(probe(&mut chat), first, "after {done} tokens a fixed request says something else");
             chat.engine.forget(OWNER);
+            assert_eq!(probe(&mut chat), first, "after {done} tokens a fixed request says something else");
             let memory = chat.engine.snapshot(EnginePhase::Ready).memory.unwrap();
             idle_bytes.push(memory.active_bytes);
             println!(

@@ -65,10 +65,14 @@ impl Chat {
     }
 
     pub fn ask(&mut self, question: &str, params: SamplingParams) -> Answer {
+        self.ask_for(Some(OWNER), question, params)
+    }
+
+    pub fn ask_for(&mut self, owner: Option<OwnerId>, question: &str, params: SamplingParams) -> Answer {
         let request = NewRequest {
             prompt: prompt(&self.tokenizer, question),
             params: params.validate().unwrap(),
-            owner: Some(OWNER),
+            owner,
             arrived_at: Instant::now(),
         };
         let (id, receiver) = self.engine.submit(request).unwrap();
