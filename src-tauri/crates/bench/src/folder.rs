@@ -38,8 +38,8 @@ pub fn summary(lines: &[Line]) -> String {
     let _ = write!(
         text,
         "\n## Where a step's time goes\n\nMilliseconds on the host, latest trial: forward, sampling, wait and host add \
-         up to a step.\nWith overlap, `forward` is that of the next step. `in submissions` is part of forward and \
-         sampling: handing a graph\nto the device can block.\n\n{}",
+         up to a step.\nWith overlap, `forward` is that of the next step. `in submissions` is part of wait: \
+         handing a graph\nto the device can block.\n\n{}",
         tables::profile(lines)
     );
     text

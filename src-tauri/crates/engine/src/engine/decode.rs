@@ -53,7 +53,7 @@ enum Forward {
 /// Tokens of a step, in batch order.
 struct SampledRows {
     rows: Vec<Sampled>,
-    /// Host time to build and submit the next forward pass.
+    /// Host time to build the next forward pass, without what its submission took.
     ahead: Duration,
 }
 
@@ -169,9 +169,11 @@ impl<B: Backend> Engine<B> {
             self.backend.submit_fused(&fused, &sampling).map_err(EngineError::backend)?;
             if overlap_off.is_none() {
                 let started_at = self.clock.now();
+                let before = self.backend.counters();
                 let columns: Vec<u32> = self.batch.rows().iter().map(Row::kv_cache_tokens).collect();
                 self.backend.forward_ahead(&columns).map_err(EngineError::backend)?;
-                ahead = self.clock.now() - started_at;
+                let submitting = self.backend.counters().since(before).submitting;
+                ahead = (self.clock.now() - started_at).saturating_sub(submitting);
             }
             let read = self.backend.read_fused(&fused, &sampling).map_err(EngineError::backend)?;
             if read.sampled.len() != fused.len() {

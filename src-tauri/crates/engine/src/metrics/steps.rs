@@ -43,7 +43,7 @@ pub struct StepStats {
     pub forward_p50: Duration,
     /// Median host time to build the sampling graphs, waits left out.
     pub sample_p50: Duration,
-    /// Median time blocked on the device.
+    /// Median time blocked on the device, in waits and in submissions.
     pub wait_p50: Duration,
     /// Median host time after the read: detokenising, stop checks, events.
     pub host_p50: Duration,
@@ -115,6 +115,13 @@ pub(crate) struct StepMetrics {
     busy_since: Option<Instant>,
 }
 
+impl StepSample {
+    /// Time that the device kept the host: a submission blocks too while much is unfinished.
+    fn blocked(&self) -> Duration {
+        self.counted.waited + self.counted.submitting
+    }
+}
+
 impl StepMetrics {
     /// Number of the step that is running or comes next, from 1.
     pub(crate) fn next_step(&self) -> u64 {
@@ -159,8 +166,8 @@ impl StepMetrics {
             per_row_steps: self.decode_steps - self.fused_steps,
             step_p50: self.median(|sample| sample.wall),
             forward_p50: self.median(|sample| sample.forward),
-            sample_p50: self.median(|sample| sample.sampling.saturating_sub(sample.counted.waited)),
-            wait_p50: self.median(|sample| sample.counted.waited),
+            sample_p50: self.median(|sample| sample.sampling.saturating_sub(sample.blocked())),
+            wait_p50: self.median(StepSample::blocked),
             host_p50: self.median(|sample| sample.host),
             evals_per_step: counted.evals,
             waits_per_step: counted.waits,
