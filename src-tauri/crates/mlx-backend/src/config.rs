@@ -1,5 +1,7 @@
 //! `config.json` of a model folder, parsed once: what the architecture needs, or why it cannot run.
 
+mod quantisation;
+
 use crate::error::{MlxError, Result};
 use crate::mx::ops::Quantisation;
 use serde::Deserialize;
@@ -36,7 +38,7 @@ pub struct ModelConfig {
     /// Quantisation of matrices without an entry of their own; `None` for an unquantised model.
     pub quantisation: Option<Quantisation>,
     /// Quantisation by tensor prefix, where it differs.
-    pub quantisation_overrides: HashMap<String, Option<Quantisation>>,
+    pub quantisation_overrides: quantisation::Overrides,
 }
 
 #[derive(Deserialize)]
@@ -151,7 +153,7 @@ impl Raw {
 
     fn into_config(self) -> Result<ModelConfig, String> {
         let (quantisation, quantisation_overrides) = match self.quantization {
-            Some(fields) => parse_quantisation(&fields)?,
+            Some(fields) => quantisation::parse(&fields)?,
             None => (None, HashMap::new()),
         };
         let head_dim = match self.head_dim {
@@ -179,45 +181,4 @@ impl Raw {
             quantisation_overrides,
         })
     }
-}
-
-type Overrides = HashMap<String, Option<Quantisation>>;
-
-fn parse_quantisation(
-    fields: &serde_json::Map<String, serde_json::Value>,
-) -> Result<(Option<Quantisation>, Overrides), String> {
-    if let Some(mode) = fields.get("mode").and_then(|mode| mode.as_str()).filter(|mode| *mode != "affine") {
-        return Err(format!("quantization mode {mode:?} is not supported; only affine is"));
-    }
-    let default = parse_entry("quantization", fields)?;
-    let mut overrides = HashMap::new();
-    for (name, value) in fields {
-        match value {
-            serde_json::Value::Object(entry) => {
-                overrides.insert(name.clone(), Some(parse_entry(name, entry)?));
-            }
-            serde_json::Value::Bool(false) => {
-                overrides.insert(name.clone(), None);
-            }
-            _ => {}
-        }
-    }
-    Ok((Some(default), overrides))
-}
-
-fn parse_entry(
-    name: &str,
-    fields: &serde_json::Map<String, serde_json::Value>,
-) -> Result<Quantisation, String> {
-    let field = |key: &str| {
-        fields
-            .get(key)
-            .and_then(serde_json::Value::as_i64)
-            .ok_or_else(|| format!("{name} has no whole number {key}"))
-    };
-    let (group_size, bits) = (field("group_size")?, field("bits")?);
-    if ![32, 64, 128].contains(&group_size) || ![2, 3, 4, 5, 6, 8].contains(&bits) {
-        return Err(format!("{name}: {bits} bits in groups of {group_size} is not supported"));
-    }
-    Ok(Quantisation { group_size: group_size as i32, bits: bits as i32 })
 }
