@@ -2,7 +2,7 @@
 
 use crate::config::ModelConfig;
 use crate::error::{MlxError, Result};
-use crate::model::linear::{Embedding, Linear, Product};
+use crate::model::linear::{Bias, Embedding, Linear, Matrix, Product};
 use crate::mx::ops::Quantisation;
 use crate::mx::{Array, Dtype, cuda, ops, packed};
 use std::collections::{HashMap, HashSet};
@@ -113,10 +113,10 @@ impl<'a> Weights<'a> {
         ])
     }
 
-    fn matrix(&mut self, prefix: &str, rows: i32, columns: i32) -> Result<Linear> {
+    fn matrix(&mut self, prefix: &str, rows: i32, columns: i32) -> Result<Matrix> {
         let Some(quantisation) = self.config.quantisation_of(prefix) else {
             let weight = self.take(&format!("{prefix}.weight"), &[rows, columns])?;
-            return Ok(Linear::Dense { weight: self.numeric(weight)? });
+            return Ok(Matrix::Dense { weight: self.numeric(weight)? });
         };
         let packed = self.packed(prefix, rows, columns, quantisation)?;
         match self.numerics {
@@ -124,7 +124,7 @@ impl<'a> Weights<'a> {
                 let [weight, scales, biases] = &packed;
                 let is_cuda = cuda::supports([weight, scales, biases], quantisation);
                 let product = if is_cuda { Product::Cuda } else { Product::Mlx };
-                Ok(Linear::Quantised { packed, quantisation, product })
+                Ok(Matrix::Quantised { packed, quantisation, product })
             }
             Numerics::FullPrecision => {
                 let [weight, scales, biases] = packed;
@@ -133,33 +133,49 @@ impl<'a> Weights<'a> {
                 let biases = ops::cast(&biases, Dtype::Float32)?;
                 if packed::supports(quantisation) {
                     let packed = [weight, scales, biases];
-                    return Ok(Linear::Quantised { packed, quantisation, product: Product::Packed });
+                    return Ok(Matrix::Quantised { packed, quantisation, product: Product::Packed });
                 }
-                Ok(Linear::Dense { weight: ops::dequantize([&weight, &scales, &biases], quantisation)? })
+                Ok(Matrix::Dense { weight: ops::dequantize([&weight, &scales, &biases], quantisation)? })
             }
+        }
+    }
+
+    fn bias(&mut self, prefix: &str, rows: i32, bias: Bias) -> Result<Option<Array>> {
+        match bias {
+            Bias::Absent => Ok(None),
+            Bias::Present => Ok(Some(self.vector(&format!("{prefix}.bias"), rows)?)),
         }
     }
 
     /// The matrices `prefix.part` stacked along their outputs, so that one product computes them all.
     ///
-    /// `parts`: name and output width of each. Input width is `columns`.
+    /// `parts`: name and output width of each. Input width is `columns`. `bias` is that of every part.
     ///
     /// # Errors
     /// [`MlxError::Shape`], [`MlxError::Op`].
-    pub fn merged(&mut self, prefix: &str, parts: &[(&str, i32)], columns: i32) -> Result<Linear> {
-        let loaded: Result<Vec<Linear>> = parts
-            .iter()
-            .map(|(part, rows)| self.matrix(&format!("{prefix}.{part}"), *rows, columns))
-            .collect();
-        Linear::merge(loaded?)
+    pub fn merged(
+        &mut self,
+        prefix: &str,
+        parts: &[(&str, i32)],
+        columns: i32,
+        bias: Bias,
+    ) -> Result<Linear> {
+        let (mut matrices, mut biases) = (Vec::new(), Vec::new());
+        for (part, rows) in parts {
+            let name = format!("{prefix}.{part}");
+            matrices.push(self.matrix(&name, *rows, columns)?);
+            biases.extend(self.bias(&name, *rows, bias)?);
+        }
+        Linear::merge(matrices, &biases)
     }
 
     /// One matrix, `[rows, columns]`.
     ///
     /// # Errors
     /// [`MlxError::Shape`], [`MlxError::Op`].
-    pub fn linear(&mut self, prefix: &str, rows: i32, columns: i32) -> Result<Linear> {
-        Linear::merge(vec![self.matrix(prefix, rows, columns)?])
+    pub fn linear(&mut self, prefix: &str, rows: i32, columns: i32, bias: Bias) -> Result<Linear> {
+        let matrix = self.matrix(prefix, rows, columns)?;
+        Linear::merge(vec![matrix], self.bias(prefix, rows, bias)?.as_slice())
     }
 
     /// The token embedding, `[rows, columns]`.

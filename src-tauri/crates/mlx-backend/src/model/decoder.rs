@@ -4,7 +4,7 @@
 //! before it turns them: Yang et al. 2025, arXiv:2505.09388. Tensor names as Hugging Face's checkpoints have them.
 
 use super::HeadShape;
-use super::linear::{Embedding, Linear};
+use super::linear::{Bias, Embedding, Linear};
 use crate::attention::Pass;
 use crate::error::Result;
 use crate::load::Weights;
@@ -61,7 +61,7 @@ impl Decoder {
             norm: weights.vector("model.norm.weight", config.hidden)?,
             head: match config.is_tied {
                 true => None,
-                false => Some(weights.linear("lm_head", config.vocab, config.hidden)?),
+                false => Some(weights.linear("lm_head", config.vocab, config.hidden, Bias::Absent)?),
             },
         })
     }
@@ -145,19 +145,25 @@ impl Layer {
         let mlp = format!("{prefix}.mlp");
         Ok(Layer {
             attention_norm: weights.vector(&format!("{prefix}.input_layernorm.weight"), hidden)?,
-            qkv: weights.merged(&attention, &[("q_proj", q), ("k_proj", kv), ("v_proj", kv)], hidden)?,
+            qkv: weights.merged(
+                &attention,
+                &[("q_proj", q), ("k_proj", kv), ("v_proj", kv)],
+                hidden,
+                Bias::Absent,
+            )?,
             head_norms: match head_norms {
                 HeadNorms::Absent => None,
                 HeadNorms::PerHead => Some(stacked_norms(weights, &attention)?),
             },
-            output: weights.linear(&format!("{attention}.o_proj"), hidden, q)?,
+            output: weights.linear(&format!("{attention}.o_proj"), hidden, q, Bias::Absent)?,
             mlp_norm: weights.vector(&format!("{prefix}.post_attention_layernorm.weight"), hidden)?,
             gate_up: weights.merged(
                 &mlp,
                 &[("gate_proj", intermediate), ("up_proj", intermediate)],
                 hidden,
+                Bias::Absent,
             )?,
-            down: weights.linear(&format!("{mlp}.down_proj"), hidden, intermediate)?,
+            down: weights.linear(&format!("{mlp}.down_proj"), hidden, intermediate, Bias::Absent)?,
         })
     }
 }

@@ -16,8 +16,17 @@ pub enum Product {
     Packed,
 }
 
-/// A matrix `[out, in]` that inputs are multiplied with from the right.
-pub enum Linear {
+/// Whether a design adds a vector to the outputs of a matrix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bias {
+    /// No vector; one in the files is an error.
+    Absent,
+    /// `[out]`.
+    Present,
+}
+
+/// A matrix `[out, in]` as its product needs it.
+pub enum Matrix {
     /// As loaded, `[out, in]`.
     Dense {
         /// The weights.
@@ -38,27 +47,27 @@ pub enum Linear {
         product: Product,
     },
     /// Matrices of different kinds whose outputs are joined.
-    Several(Vec<Linear>),
+    Several(Vec<Matrix>),
 }
 
-impl Linear {
+impl Matrix {
     /// Stacks matrices of one input width along their outputs.
     ///
     /// # Errors
     /// [`crate::MlxError::Op`].
-    pub fn merge(mut parts: Vec<Linear>) -> Result<Linear> {
+    fn merge(mut parts: Vec<Matrix>) -> Result<Matrix> {
         let first_kind = match parts.first() {
-            Some(Linear::Quantised { quantisation, product, .. }) => Some((*quantisation, *product)),
+            Some(Matrix::Quantised { quantisation, product, .. }) => Some((*quantisation, *product)),
             _ => None,
         };
-        let is_dense = parts.iter().all(|part| matches!(part, Linear::Dense { .. }));
+        let is_dense = parts.iter().all(|part| matches!(part, Matrix::Dense { .. }));
         if is_dense {
             let weights: Vec<&Array> = parts.iter().flat_map(|part| part.arrays()).collect();
             let stacked = ops::concatenate(&weights, 0)?;
-            return Ok(Linear::Transposed { weight: ops::transpose(&stacked)? });
+            return Ok(Matrix::Transposed { weight: ops::transpose(&stacked)? });
         }
         let is_alike = parts.iter().all(|part| match part {
-            Linear::Quantised { quantisation, product, .. } => Some((*quantisation, *product)) == first_kind,
+            Matrix::Quantised { quantisation, product, .. } => Some((*quantisation, *product)) == first_kind,
             _ => false,
         });
         match first_kind {
@@ -68,31 +77,19 @@ impl Linear {
                     let arrays: Vec<&Array> = parts.iter().map(|part| part.arrays()[i]).collect();
                     ops::concatenate(&arrays, 0)
                 };
-                Ok(Linear::Quantised { packed: [column(0)?, column(1)?, column(2)?], quantisation, product })
+                Ok(Matrix::Quantised { packed: [column(0)?, column(1)?, column(2)?], quantisation, product })
             }
             _ => {
-                let parts: Result<Vec<Linear>> =
-                    parts.into_iter().map(|part| Linear::merge(vec![part])).collect();
-                Ok(Linear::Several(parts?))
+                let parts: Result<Vec<Matrix>> =
+                    parts.into_iter().map(|part| Matrix::merge(vec![part])).collect();
+                Ok(Matrix::Several(parts?))
             }
         }
     }
 
-    /// `x · wᵀ`: `[…, in]` to `[…, out]`.
-    ///
-    /// # Errors
-    /// [`crate::MlxError::Op`].
-    pub fn apply(&self, x: &Array) -> Result<Array> {
-        self.apply_to(Input::Plain(x), None)
-    }
-
-    /// `input · wᵀ`, plus `residual` `[…, out]`.
-    ///
-    /// # Errors
-    /// [`crate::MlxError::Op`].
-    pub fn apply_to(&self, input: Input<'_>, residual: Option<&Array>) -> Result<Array> {
+    fn apply_to(&self, input: Input<'_>, residual: Option<&Array>) -> Result<Array> {
         let product = match self {
-            Linear::Quantised { packed: [weight, scales, biases], quantisation, product } => {
+            Matrix::Quantised { packed: [weight, scales, biases], quantisation, product } => {
                 let packed = [weight, scales, biases];
                 match product {
                     Product::Packed => return packed::matmul(input, residual, packed, *quantisation),
@@ -107,11 +104,12 @@ impl Linear {
                     Product::Mlx => ops::quantized_matmul(&input.computed()?, packed, *quantisation),
                 }
             }
-            Linear::Dense { weight } => ops::matmul(&input.computed()?, &ops::transpose(weight)?),
-            Linear::Transposed { weight } => ops::matmul(&input.computed()?, weight),
-            Linear::Several(parts) => {
+            Matrix::Dense { weight } => ops::matmul(&input.computed()?, &ops::transpose(weight)?),
+            Matrix::Transposed { weight } => ops::matmul(&input.computed()?, weight),
+            Matrix::Several(parts) => {
                 let x = input.computed()?;
-                let outputs: Result<Vec<Array>> = parts.iter().map(|part| part.apply(&x)).collect();
+                let outputs: Result<Vec<Array>> =
+                    parts.iter().map(|part| part.apply_to(Input::Plain(&x), None)).collect();
                 let outputs = outputs?;
                 ops::concatenate(&outputs.iter().collect::<Vec<_>>(), -1)
             }
@@ -122,24 +120,74 @@ impl Linear {
         }
     }
 
+    fn arrays(&self) -> Vec<&Array> {
+        match self {
+            Matrix::Dense { weight } | Matrix::Transposed { weight } => vec![weight],
+            Matrix::Quantised { packed, .. } => packed.iter().collect(),
+            Matrix::Several(parts) => parts.iter().flat_map(Matrix::arrays).collect(),
+        }
+    }
+}
+
+/// A matrix `[out, in]` that inputs are multiplied with from the right, and what is added to its outputs.
+pub struct Linear {
+    matrix: Matrix,
+    /// `[out]`.
+    bias: Option<Array>,
+}
+
+impl Linear {
+    /// Stacks matrices of one input width, and their bias vectors, along their outputs. Either every matrix has a
+    /// vector or none has.
+    ///
+    /// # Errors
+    /// [`crate::MlxError::Op`].
+    pub fn merge(parts: Vec<Matrix>, biases: &[Array]) -> Result<Linear> {
+        let bias = match biases {
+            [] => None,
+            [only] => Some(only.clone()),
+            several => Some(ops::concatenate(&several.iter().collect::<Vec<_>>(), 0)?),
+        };
+        Ok(Linear { matrix: Matrix::merge(parts)?, bias })
+    }
+
+    /// `x · wᵀ + bias`: `[…, in]` to `[…, out]`.
+    ///
+    /// # Errors
+    /// [`crate::MlxError::Op`].
+    pub fn apply(&self, x: &Array) -> Result<Array> {
+        self.apply_to(Input::Plain(x), None)
+    }
+
+    /// `input · wᵀ + bias`, then plus `residual` `[…, out]`.
+    ///
+    /// # Errors
+    /// [`crate::MlxError::Op`].
+    pub fn apply_to(&self, input: Input<'_>, residual: Option<&Array>) -> Result<Array> {
+        let Some(bias) = &self.bias else {
+            return self.matrix.apply_to(input, residual);
+        };
+        let moved = ops::add(&self.matrix.apply_to(input, None)?, bias)?;
+        match residual {
+            Some(residual) => ops::add(residual, &moved),
+            None => Ok(moved),
+        }
+    }
+
     /// Every array of the matrix.
     pub fn arrays(&self) -> Vec<&Array> {
-        match self {
-            Linear::Dense { weight } | Linear::Transposed { weight } => vec![weight],
-            Linear::Quantised { packed, .. } => packed.iter().collect(),
-            Linear::Several(parts) => parts.iter().flat_map(Linear::arrays).collect(),
-        }
+        self.matrix.arrays().into_iter().chain(&self.bias).collect()
     }
 }
 
 /// Token embedding, which may serve as the output head too.
 pub struct Embedding {
-    table: Linear,
+    table: Matrix,
 }
 
 impl Embedding {
     /// Wraps a matrix `[vocab, hidden]` as loaded.
-    pub fn new(table: Linear) -> Embedding {
+    pub fn new(table: Matrix) -> Embedding {
         Embedding { table }
     }
 
@@ -149,7 +197,7 @@ impl Embedding {
     /// [`crate::MlxError::Op`].
     pub fn look_up(&self, ids: &Array) -> Result<Array> {
         match &self.table {
-            Linear::Quantised { packed: [weight, scales, biases], quantisation, .. } => {
+            Matrix::Quantised { packed: [weight, scales, biases], quantisation, .. } => {
                 let row = |table: &Array| ops::take_axis(table, ids, 0);
                 ops::dequantize([&row(weight)?, &row(scales)?, &row(biases)?], *quantisation)
             }
@@ -162,7 +210,7 @@ impl Embedding {
     /// # Errors
     /// [`crate::MlxError::Op`].
     pub fn project(&self, x: &Array) -> Result<Array> {
-        self.table.apply(x)
+        self.table.apply_to(Input::Plain(x), None)
     }
 
     /// Every array of the table.

@@ -4,6 +4,7 @@ mod attention;
 mod faults;
 mod heads;
 mod kv_cache;
+mod linear;
 mod logits;
 #[cfg(target_os = "linux")]
 mod native;
