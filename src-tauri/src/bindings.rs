@@ -34,6 +34,14 @@ pub fn builder() -> Builder<Wry> {
             window::report_ui_failure,
         ])
         .typ::<protocol::Licences>()
+        .typ::<protocol::ModelEntry>()
+        .typ::<protocol::ModelsStatus>()
+        .typ::<protocol::RemoteModelPage>()
+        .typ::<protocol::RemoteModelDetails>()
+        .typ::<protocol::HubSettings>()
+        .typ::<protocol::HubSettingsChange>()
+        .typ::<protocol::ImportMode>()
+        .typ::<protocol::Unloaded>()
 }
 
 #[cfg(test)]

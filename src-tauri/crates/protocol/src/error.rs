@@ -41,6 +41,30 @@ pub enum ErrorCode {
     ModelMissing,
     /// The model's files are damaged or not supported.
     ModelUnusable,
+    /// The model asks for something that Braid does not have; `message` names it.
+    ModelUnsupported,
+    /// The model does not fit into memory; `message` has the numbers.
+    ModelTooLarge,
+    /// The answer ended because another model took its place.
+    ModelReplaced,
+    /// No model is loaded, because it was unloaded.
+    ModelUnloaded,
+    /// The folder or file cannot be imported; `message` names what and why.
+    ImportRefused,
+    /// The hub cannot be reached; `message` says how far it came.
+    HubUnreachable,
+    /// The hub wants a token, or terms accepted on the model's page.
+    HubAccess,
+    /// The hub has no such model or revision.
+    HubNotFound,
+    /// The hub asks to wait; `message` says how long.
+    HubBusy,
+    /// The hub failed or spoke nonsense.
+    HubFault,
+    /// What arrived is not what the hub announced, twice.
+    DownloadCorrupt,
+    /// The download or import is not known, or no longer.
+    DownloadNotFound,
     /// The disk is full.
     DiskFull,
     /// The history was written by a newer version of the app.

@@ -265,6 +265,47 @@ export type ConversationView = {
 	activeRequestId: string | null,
 };
 
+/**  Where a download is in its life. */
+export type DownloadPhase = 
+/**  Waits for others. */
+{ kind: "queued" } | 
+/**  Bytes arrive. */
+{ kind: "running" } | 
+/**  Stands still until resumed; also after a restart. */
+{ kind: "paused" } | 
+/**  Everything is here and is being checked. */
+{ kind: "verifying" } | 
+/**  Stands still because of this; can be resumed. */
+{ kind: "failed"; 
+/**  Why. */
+problem: ModelProblem } | 
+/**  Complete. */
+{ kind: "done"; 
+/**  The model it became. */
+modelId: string | null };
+
+/**  One download. */
+export type DownloadStatus = {
+	/**  Names the download in every call. */
+	downloadId: string,
+	/**  `owner/name`. */
+	repo: string,
+	/**  Where it is in its life. */
+	phase: DownloadPhase,
+	/**  Bytes on disk. */
+	doneBytes: number,
+	/**  Bytes in all. */
+	totalBytes: number,
+	/**  Recent speed; 0 while nothing arrives. */
+	bytesPerS: number,
+	/**  Time left at that speed. */
+	leftMs: number | null,
+	/**  Files complete. */
+	doneFiles: number,
+	/**  Files in all. */
+	files: number,
+};
+
 /**  State of the engine as a whole. */
 export type EnginePhase = 
 /**  Loading the model. */
@@ -332,6 +373,30 @@ export type ErrorCode =
 "modelMissing" | 
 /**  The model's files are damaged or not supported. */
 "modelUnusable" | 
+/**  The model asks for something that Braid does not have; `message` names it. */
+"modelUnsupported" | 
+/**  The model does not fit into memory; `message` has the numbers. */
+"modelTooLarge" | 
+/**  The answer ended because another model took its place. */
+"modelReplaced" | 
+/**  No model is loaded, because it was unloaded. */
+"modelUnloaded" | 
+/**  The folder or file cannot be imported; `message` names what and why. */
+"importRefused" | 
+/**  The hub cannot be reached; `message` says how far it came. */
+"hubUnreachable" | 
+/**  The hub wants a token, or terms accepted on the model's page. */
+"hubAccess" | 
+/**  The hub has no such model or revision. */
+"hubNotFound" | 
+/**  The hub asks to wait; `message` says how long. */
+"hubBusy" | 
+/**  The hub failed or spoke nonsense. */
+"hubFault" | 
+/**  What arrived is not what the hub announced, twice. */
+"downloadCorrupt" | 
+/**  The download or import is not known, or no longer. */
+"downloadNotFound" | 
 /**  The disk is full. */
 "diskFull" | 
 /**  The history was written by a newer version of the app. */
@@ -360,6 +425,47 @@ export type FinishReason =
 /**  The app ended while the answer was running. */
 "interrupted";
 
+/**  Memory needed and memory free, computed before anything is loaded. */
+export type FitReport = {
+	/**  Weights as the device keeps them. */
+	weightsBytes: number,
+	/**  KV cache of one tab with this context. */
+	kvCacheBytesPerTab: number,
+	/**  Tabs counted. */
+	tabs: number,
+	/**  Context counted, in tokens. */
+	contextTokens: number,
+	/**  Longest context of the model, in tokens. */
+	modelContextTokens: number,
+	/**  What comes and goes within a step. */
+	workspaceBytes: number,
+	/**  Left for the system. */
+	reserveBytes: number,
+	/**  All of it together. */
+	neededBytes: number,
+	/**  Free now, with the loaded model's share if that is unloaded first. */
+	freeBytes: number,
+	/**  Of the device. */
+	totalBytes: number,
+	/**  Kind of the device's memory. */
+	memoryKind: MemoryKind,
+	/**  What follows. */
+	verdict: FitVerdict,
+	/**  A smaller context with which it would fit, in tokens. */
+	offeredContextTokens: number | null,
+	/**  Whether the loaded model has to go first. */
+	replacesFirst: boolean,
+};
+
+/**  What memory says to a model. */
+export type FitVerdict = 
+/**  Fits with room to spare. */
+"fits" | 
+/**  Fits, but little is left for other programs or longer chats. */
+"tight" | 
+/**  Does not fit with this context. */
+"tooLarge";
+
 /**  How rows that need something special share the step with the others. */
 export type GateMode = 
 /**  One row in need sends the whole batch down the per-row path. */
@@ -380,6 +486,44 @@ export type GatePath = {
 	/**  Decode step of the engine since which this holds. */
 	sinceStep: number,
 };
+
+/**  Where models are downloaded from. The token goes one way only. */
+export type HubSettings = {
+	/**  Address of the hub. */
+	endpoint: string,
+	/**  Proxy, if one is to be used in place of the system's. */
+	proxy: string | null,
+	/**  Whether a token is stored or found. */
+	hasToken: boolean,
+	/**  Folder that downloads go to. */
+	folder: string,
+};
+
+/**  A change of [`HubSettings`]. */
+export type HubSettingsChange = {
+	/**  Address of the hub. */
+	endpoint: string,
+	/**  Proxy, if one is to be used. */
+	proxy: string | null,
+	/**  The token from now on; `None` keeps the one there is. */
+	token: HubToken | null,
+};
+
+/**  What to do with the token. */
+export type HubToken = 
+/**  Forget it. */
+{ kind: "forget" } | 
+/**  Use this one. */
+{ kind: "set"; 
+/**  As the hub gave it. */
+token: string };
+
+/**  How a folder is imported. */
+export type ImportMode = 
+/**  Its files are copied into Braid's folder. */
+"copy" | 
+/**  It stays where it is. */
+"reference";
 
 /**  The whole file. */
 export type Licences = {
@@ -402,6 +546,15 @@ export type LicensedComponent = {
 	/**  Index into the texts; `None` when the component ships none. */
 	textId: number | null,
 };
+
+/**  What kind of memory a device has. */
+export type MemoryKind = 
+/**  Shared by CPU and GPU. */
+"unified" | 
+/**  The GPU's own. */
+"discrete" | 
+/**  Main memory of a computer that computes on its CPU. */
+"host";
 
 /**  Bytes in use. */
 export type MemoryStats = {
@@ -464,6 +617,87 @@ export type MessageView = {
 	failure?: ErrorCode | null,
 };
 
+/**  One model on this computer, usable or not. */
+export type ModelEntry = {
+	/**  Names the model in every call. */
+	modelId: string,
+	/**  Name to show. */
+	name: string,
+	/**  Its folder. */
+	path: string,
+	/**  Where it comes from. */
+	origin: ModelOrigin,
+	/**  Size of its files. */
+	diskBytes: number,
+	/**  `model_type` of its config, if that could be read. */
+	architecture: string | null,
+	/**  Quantisation in words, if its config could be read. */
+	quantisation: string | null,
+	/**  Longest context it was made for, in tokens. */
+	contextTokens: number | null,
+	/**  Licence, if the folder says. */
+	licence: string | null,
+	/**  Why it cannot be loaded; `None` when it can. */
+	problem: ModelProblem | null,
+	/**  Whether Braid may delete it, or forget it if it is a reference. */
+	isDeletable: boolean,
+};
+
+/**  A GGUF import or the copy of a folder, under way. */
+export type ModelImport = {
+	/**  Names the import when it is cancelled. */
+	importId: string,
+	/**  What is imported. */
+	source: string,
+	/**  Bytes written so far. */
+	doneBytes: number,
+	/**  Bytes to write; 0 until it is known. */
+	totalBytes: number,
+	/**  Why it ended without a model; `None` while it runs. */
+	problem: ModelProblem | null,
+};
+
+/**  A model on its way into memory. */
+export type ModelLoad = {
+	/**  Which one. */
+	modelId: string,
+	/**  Weights read so far. */
+	doneBytes: number,
+	/**  Weights to read; 0 until it is known. */
+	totalBytes: number,
+};
+
+/**  How the latest load ended, when it did not end well. */
+export type ModelLoadFailure = {
+	/**  Which model. */
+	modelId: string,
+	/**  Why. */
+	problem: ModelProblem,
+};
+
+/**  Where a model on this computer comes from. */
+export type ModelOrigin = 
+/**  Came with the app. */
+{ kind: "bundled" } | 
+/**  Lies in Braid's own folder of models. */
+{ kind: "own" } | 
+/**  Lies in a cache of downloads that follows the Hugging Face layout. */
+{ kind: "hub"; 
+/**  `owner/name`. */
+repo: string; 
+/**  Commit of that repository. */
+commit: string } | 
+/**  Lies elsewhere and is used from there. */
+{ kind: "reference" };
+
+/**  Why a model cannot be used as it is. */
+export type ModelProblem = {
+	/**  Looked up in the UI's wording table. */
+	code: ErrorCode,
+	/**  Which file or field, and why. */
+	detail: string,
+};
+
 /**  A model the app can load or has loaded. */
 export type ModelSummary = {
 	/**  Folder name. */
@@ -482,6 +716,24 @@ export type ModelSummary = {
 	hasThinking: boolean,
 	/**  Size on disk. */
 	diskBytes: number,
+};
+
+/**  What is going on with models: sent at once, then at each change, four times a second at most. */
+export type ModelsStatus = {
+	/**  Counts changes of the list of models: when it grows, the list is worth reading anew. */
+	listRevision: number,
+	/**  The model that runs. */
+	loadedModelId: string | null,
+	/**  Context it runs with, in tokens. */
+	loadedContextTokens: number | null,
+	/**  The model that is being loaded; the one that runs goes on meanwhile. */
+	load: ModelLoad | null,
+	/**  Why the latest load failed, until the next one begins. */
+	loadFailure: ModelLoadFailure | null,
+	/**  Downloads, oldest first. */
+	downloads: DownloadStatus[],
+	/**  Imports under way or failed, oldest first. */
+	imports: ModelImport[],
 };
 
 /**  Whether the forward pass of the next step starts before the host has read the tokens of the latest. */
@@ -583,6 +835,66 @@ export type RegenerateAnswer = {
 	answerId: string,
 	/**  What the new version is made with. */
 	seed: SeedChoice,
+};
+
+/**  A file of a repository. */
+export type RemoteFile = {
+	/**  Path within the repository. */
+	path: string,
+	/**  Size. */
+	bytes: number,
+};
+
+/**  One repository of a search. */
+export type RemoteModel = {
+	/**  `owner/name`. */
+	repo: string,
+	/**  Downloads, as the hub counts them. */
+	downloads: number,
+	/**  Likes. */
+	likes: number,
+	/**  Date of the last change, as the hub writes it. */
+	updatedAt: string | null,
+	/**  Whether terms have to be accepted on its page first. */
+	isGated: boolean,
+	/**  Tags, as the hub has them. */
+	tags: string[],
+};
+
+/**  What a repository holds for Braid, read before anything is downloaded. */
+export type RemoteModelDetails = {
+	/**  `owner/name`. */
+	repo: string,
+	/**  Commit that would be downloaded. */
+	commit: string,
+	/**  Files that would be downloaded. */
+	files: RemoteFile[],
+	/**  Their size together. */
+	downloadBytes: number,
+	/**  Files left out: other formats, code, pictures. */
+	skippedFiles: number,
+	/**  Free space where they would lie. */
+	freeDiskBytes: number | null,
+	/**  Licence, if the repository says. */
+	licence: string | null,
+	/**  `model_type` of its config. */
+	architecture: string | null,
+	/**  Quantisation in words. */
+	quantisation: string | null,
+	/**  Why Braid could not run it; `None` when it could. */
+	problem: ModelProblem | null,
+	/**  Whether it would fit into memory, estimated from sizes. */
+	fit: FitReport | null,
+	/**  The model, when it is on this computer already. */
+	installedModelId: string | null,
+};
+
+/**  One page of a search. */
+export type RemoteModelPage = {
+	/**  Most downloaded first. */
+	models: RemoteModel[],
+	/**  Passed back for the next page; `None` on the last. */
+	next: string | null,
 };
 
 /**  Who wrote a message. */
@@ -873,6 +1185,14 @@ export type TokenDetail = {
 	isForced: boolean,
 	/**  What the logit bias changed; `None` when no trace was asked for. */
 	bias: BiasEffect | null,
+};
+
+/**  What unloading gave back, as the device measured it. */
+export type Unloaded = {
+	/**  In use before. */
+	beforeBytes: number,
+	/**  In use after. */
+	afterBytes: number,
 };
 
 /**  "Exclude top choices". */
