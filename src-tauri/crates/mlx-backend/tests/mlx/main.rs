@@ -1,7 +1,9 @@
 //! Tests on MLX and the starter model. Run on one thread: MLX's streams belong to the thread that made them.
 
+mod architectures;
 mod attention;
 mod faults;
+mod formula;
 mod heads;
 mod kv_cache;
 mod linear;
@@ -10,7 +12,6 @@ mod logits;
 mod native;
 mod overlap;
 mod packed;
-mod qwen3;
 mod sampler;
 mod snapshots;
 mod starter;

@@ -1,0 +1,89 @@
+//! Every architecture against mlx-lm, on tiny models: `tests/fixtures/architectures.py`.
+//!
+//! Prints the largest error of each model for `docs/models.md`:
+//! `cargo test -p mlx-backend --test mlx matches_mlx_lm -- --test-threads=1 --nocapture`.
+
+use crate::formula::{Fixture, Prompt};
+use crate::starter;
+use engine::RequestId;
+use engine::backend::{Backend, StepInput};
+use mlx_backend::{LoadOptions, MlxBackend, MlxError};
+
+/// Logits of these models lie within ±10, where one unit in f32's last place is 1e-6: sums of 64 terms in another
+/// order differ by some 1e-5 after four layers.
+const TOLERANCE: f32 = 1e-4;
+
+/// Smaller than a sliding window of the fixtures, and no divisor of it.
+const CHUNK_TOKENS: usize = 7;
+
+fn options() -> LoadOptions {
+    LoadOptions { max_rows: 3, tokenizer_tokens: 96 }
+}
+
+/// Joins a row for `prompt`, read in chunks of `chunk_tokens`; returns its next input.
+fn join(backend: &mut MlxBackend, id: u64, prompt: &Prompt, chunk_tokens: usize) -> StepInput {
+    let (last, before) = prompt.tokens.split_last().expect("a prompt has a token");
+    for chunk in before.chunks(chunk_tokens) {
+        backend.prefill(RequestId(id), chunk).expect("prefill runs");
+    }
+    backend.join(RequestId(id)).expect("join runs");
+    StepInput { token: *last, kv_cache_tokens: before.len() as u32 }
+}
+
+/// Largest difference to the fixture of a batch of these prompts, over the step after each and its decode steps.
+fn batch_error(backend: &mut MlxBackend, prompts: &[Prompt], chunk_tokens: usize) -> f32 {
+    let mut inputs: Vec<StepInput> =
+        prompts.iter().zip(0..).map(|(prompt, id)| join(backend, id, prompt, chunk_tokens)).collect();
+    let mut largest = 0.0_f32;
+    for step in 0..=prompts[0].decode.len() {
+        backend.forward(&inputs).expect("forward runs");
+        let ours = backend.probe_logits().expect("logits can be read");
+        for ((prompt, ours), input) in prompts.iter().zip(&ours).zip(&mut inputs) {
+            let theirs = if step == 0 { &prompt.logits } else { &prompt.decode[step - 1].logits };
+            let difference = starter::largest_difference(ours, theirs);
+            // `max` would pass over a NaN.
+            assert!(difference.is_finite(), "step {step} after {} tokens", prompt.tokens.len());
+            largest = largest.max(difference);
+            if let Some(next) = prompt.decode.get(step) {
+                *input = StepInput { token: next.token, kv_cache_tokens: input.kv_cache_tokens + 1 };
+            }
+        }
+    }
+    backend.keep_rows(&[]).expect("rows can leave");
+    largest
+}
+
+fn check(names: &[&str]) {
+    for name in names.iter().flat_map(|name| [(*name).to_owned(), format!("{name}_4bit")]) {
+        let fixture = Fixture::read(&name);
+        let mut backend = MlxBackend::load(&fixture.write(&name), options())
+            .unwrap_or_else(|error| panic!("{name} does not load: {error}"));
+        let mut alone = |chunk_tokens| {
+            let prompts = fixture.prompts.chunks(1);
+            prompts.map(|prompt| batch_error(&mut backend, prompt, chunk_tokens)).fold(0.0, f32::max)
+        };
+        let (whole, chunked) = (alone(usize::MAX), alone(CHUNK_TOKENS));
+        let ragged = batch_error(&mut backend, &fixture.prompts, usize::MAX);
+        println!("{name}: alone {whole:.1e}, in chunks {chunked:.1e}, three rows {ragged:.1e}");
+        let largest = whole.max(chunked).max(ragged);
+        assert!(largest < TOLERANCE, "{name}: {largest}");
+    }
+}
+
+#[test]
+fn llama_matches_mlx_lm() {
+    check(&["llama", "llama_wide_heads"]);
+}
+
+#[test]
+fn qwen3_matches_mlx_lm() {
+    check(&["qwen3"]);
+}
+
+#[test]
+fn a_qwen3_file_without_head_norms_is_refused() {
+    let mut fixture = Fixture::read("qwen3");
+    fixture.tensors.retain(|(name, ..)| !name.contains("k_norm"));
+    let refused = MlxBackend::load(&fixture.write("qwen3-incomplete"), options()).err();
+    assert!(matches!(refused, Some(MlxError::MissingTensors { count: 3, .. })), "{refused:?}");
+}
