@@ -233,6 +233,8 @@ fn load_code(error: &MlxError) -> ErrorCode {
         | MlxError::Config { .. }
         | MlxError::UnsupportedArchitecture(_)
         | MlxError::UnsupportedField { .. }
+        | MlxError::UnsupportedQuantisation(_)
+        | MlxError::Quantisation { .. }
         | MlxError::MissingTensors { .. }
         | MlxError::UnusedTensors { .. }
         | MlxError::Shape { .. } => ErrorCode::ModelUnusable,

@@ -1,11 +1,10 @@
 //! `config.json` of a model folder, parsed once: what the architecture needs, or why it cannot run.
 
-mod quantisation;
+pub mod quantisation;
 
 use crate::error::{MlxError, Result};
-use crate::mx::ops::Quantisation;
+use quantisation::Quantisations;
 use serde::Deserialize;
-use std::collections::HashMap;
 use std::path::Path;
 
 /// Shape of a decoder and of its tensors.
@@ -35,10 +34,8 @@ pub struct ModelConfig {
     pub context_tokens: u32,
     /// Whether the output head is the embedding.
     pub is_tied: bool,
-    /// Quantisation of matrices without an entry of their own; `None` for an unquantised model.
-    pub quantisation: Option<Quantisation>,
-    /// Quantisation by tensor prefix, where it differs.
-    pub quantisation_overrides: quantisation::Overrides,
+    /// How matrices are packed.
+    pub quantisation: Quantisations,
 }
 
 #[derive(Deserialize)]
@@ -56,7 +53,6 @@ struct Raw {
     rope_parameters: Option<RopeParameters>,
     max_position_embeddings: Option<u32>,
     tie_word_embeddings: Option<bool>,
-    quantization: Option<serde_json::Map<String, serde_json::Value>>,
     rope_scaling: Option<serde_json::Value>,
     attention_bias: Option<bool>,
     mlp_bias: Option<bool>,
@@ -81,20 +77,17 @@ impl ModelConfig {
     pub fn from_dir(dir: &Path) -> Result<ModelConfig> {
         let path = dir.join("config.json");
         let bytes = std::fs::read(&path).map_err(|source| MlxError::File { path: path.clone(), source })?;
-        let raw: Raw = serde_json::from_slice(&bytes)
-            .map_err(|error| MlxError::Config { path: path.clone(), reason: error.to_string() })?;
+        let malformed =
+            |error: serde_json::Error| MlxError::Config { path: path.clone(), reason: error.to_string() };
+        let json: serde_json::Value = serde_json::from_slice(&bytes).map_err(malformed)?;
+        let quantisation = Quantisations::of_config(&json, &path)?;
+        let raw: Raw = serde_json::from_value(json).map_err(malformed)?;
         raw.refuse_unsupported()?;
-        let config = raw.into_config().map_err(|reason| MlxError::Config { path: path.clone(), reason })?;
+        let config = raw
+            .into_config(quantisation)
+            .map_err(|reason| MlxError::Config { path: path.clone(), reason })?;
         config.check().map_err(|reason| MlxError::Config { path, reason })?;
         Ok(config)
-    }
-
-    /// Quantisation of the matrix called `prefix`, if it is quantised.
-    pub fn quantisation_of(&self, prefix: &str) -> Option<Quantisation> {
-        match self.quantisation_overrides.get(prefix) {
-            Some(own) => *own,
-            None => self.quantisation,
-        }
     }
 
     fn check(&self) -> Result<(), String> {
@@ -151,11 +144,7 @@ impl Raw {
         }
     }
 
-    fn into_config(self) -> Result<ModelConfig, String> {
-        let (quantisation, quantisation_overrides) = match self.quantization {
-            Some(fields) => quantisation::parse(&fields)?,
-            None => (None, HashMap::new()),
-        };
+    fn into_config(self, quantisation: Quantisations) -> Result<ModelConfig, String> {
         let head_dim = match self.head_dim {
             Some(width) => width,
             None if self.num_attention_heads > 0 => self.hidden_size / self.num_attention_heads,
@@ -178,7 +167,6 @@ impl Raw {
             context_tokens: self.max_position_embeddings.unwrap_or(2048),
             is_tied: self.tie_word_embeddings.unwrap_or(false),
             quantisation,
-            quantisation_overrides,
         })
     }
 }

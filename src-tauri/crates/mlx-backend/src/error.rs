@@ -48,6 +48,19 @@ pub enum MlxError {
         /// Its value.
         value: String,
     },
+    /// The weights are packed by a method that is not MLX's.
+    #[error(
+        "weights quantised with {0} are not supported; use the model's MLX version (mlx-community) or its original"
+    )]
+    UnsupportedQuantisation(String),
+    /// A matrix is not stored as `config.json` says.
+    #[error("tensor {name}: {mismatch}")]
+    Quantisation {
+        /// Name of the tensor.
+        name: String,
+        /// What the file holds and what the config says.
+        mismatch: &'static str,
+    },
     /// Tensors that the architecture needs and no file holds.
     #[error("{} tensors are missing from the model's files, first {first}", .count)]
     MissingTensors {

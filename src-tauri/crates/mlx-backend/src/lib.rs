@@ -113,8 +113,8 @@ impl MlxBackend {
             layers: config.layers as u32,
             max_rows: options.max_rows,
             architecture: config.architecture.clone(),
-            quantisation: match config.quantisation {
-                Some(quantisation) => format!("{}-bit", quantisation.bits),
+            quantisation: match config.quantisation.most() {
+                Some(quantisation) => quantisation.words(),
                 None => dtype_name(dtype).into(),
             },
             compute_dtype: dtype_name(dtype).into(),

@@ -1,9 +1,11 @@
 //! Weights from safetensors with a two-way ledger: every tensor of the files is used, every one needed is there.
 
 use crate::config::ModelConfig;
+use crate::config::quantisation::Stated;
 use crate::error::{MlxError, Result};
+use crate::model::experts::{Experts, Stack};
 use crate::model::linear::{Bias, Embedding, Linear, Matrix, Product};
-use crate::mx::ops::Quantisation;
+use crate::mx::quantised::{self, Mode, Packed, Quantisation};
 use crate::mx::{Array, Dtype, cuda, ops, packed};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -22,6 +24,8 @@ pub enum Numerics {
 pub struct Weights<'a> {
     config: &'a ModelConfig,
     numerics: Numerics,
+    /// What floats are computed in.
+    dtype: Dtype,
     tensors: HashMap<String, Array>,
     missing: Vec<String>,
 }
@@ -53,6 +57,33 @@ fn weight_files(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(names.into_iter().map(|name| dir.join(name)).collect())
 }
 
+fn is_float(dtype: Dtype) -> bool {
+    matches!(dtype, Dtype::Float16 | Dtype::Bfloat16 | Dtype::Float32)
+}
+
+/// The dtype of most float elements; files that mix dtypes are computed in that one.
+fn most_common_float(tensors: &HashMap<String, Array>) -> Dtype {
+    let elements =
+        |dtype| -> usize { tensors.values().filter(|tensor| tensor.dtype() == dtype).map(Array::size).sum() };
+    // On a tie the last, which is the widest.
+    let dtypes = [Dtype::Float16, Dtype::Bfloat16, Dtype::Float32];
+    dtypes.into_iter().max_by_key(|dtype| elements(*dtype)).unwrap_or(Dtype::Float32)
+}
+
+/// A config that speaks of quantisation belongs to other files than ones without a single scale.
+fn require_scales(tensors: &HashMap<String, Array>, config: &ModelConfig) -> Result<()> {
+    if config.quantisation.most().is_none() || tensors.keys().any(|name| name.ends_with(".scales")) {
+        return Ok(());
+    }
+    match tensors.keys().filter(|name| name.ends_with(".weight")).min() {
+        Some(name) => Err(MlxError::Quantisation {
+            name: name.clone(),
+            mismatch: "config.json says that matrices are quantised, but the files hold no scales at all",
+        }),
+        None => Ok(()),
+    }
+}
+
 impl<'a> Weights<'a> {
     /// Opens the files of `dir`; data is read when it is evaluated.
     ///
@@ -68,7 +99,12 @@ impl<'a> Weights<'a> {
             tensors.extend(loaded);
         }
         tensors.retain(|name, _| !is_redundant(name, config));
-        Ok(Weights { config, numerics, tensors, missing: Vec::new() })
+        require_scales(&tensors, config)?;
+        let dtype = match numerics {
+            Numerics::FullPrecision => Dtype::Float32,
+            Numerics::Checkpoint => most_common_float(&tensors),
+        };
+        Ok(Weights { config, numerics, dtype, tensors, missing: Vec::new() })
     }
 
     /// The config these weights belong to.
@@ -88,11 +124,13 @@ impl<'a> Weights<'a> {
         Ok(tensor)
     }
 
-    fn numeric(&self, tensor: Array) -> Result<Array> {
-        match self.numerics {
-            Numerics::FullPrecision => ops::cast(&tensor, Dtype::Float32),
-            Numerics::Checkpoint => Ok(tensor),
+    fn floats(&mut self, name: &str, expected: &[i32]) -> Result<Array> {
+        let tensor = self.take(name, expected)?;
+        if !is_float(tensor.dtype()) {
+            let mismatch = "it is not stored as f16, bf16 or f32";
+            return Err(MlxError::Quantisation { name: name.into(), mismatch });
         }
+        ops::cast(&tensor, self.dtype)
     }
 
     /// A vector such as a norm's weight, `[len]`.
@@ -100,44 +138,123 @@ impl<'a> Weights<'a> {
     /// # Errors
     /// [`MlxError::Shape`].
     pub fn vector(&mut self, name: &str, len: i32) -> Result<Array> {
-        let tensor = self.take(name, &[len])?;
-        self.numeric(tensor)
+        self.floats(name, &[len])
     }
 
-    fn packed(&mut self, prefix: &str, rows: i32, columns: i32, q: Quantisation) -> Result<[Array; 3]> {
-        let groups = [rows, columns / q.group_size];
-        Ok([
-            self.take(&format!("{prefix}.weight"), &[rows, columns * q.bits / 32])?,
-            self.take(&format!("{prefix}.scales"), &groups)?,
-            self.take(&format!("{prefix}.biases"), &groups)?,
-        ])
+    /// How the matrix `prefix` is packed, `None` for floats, by the config and by what the files hold.
+    fn quantisation_of(&self, prefix: &str, columns: i32) -> Result<Option<Quantisation>> {
+        let weight = format!("{prefix}.weight");
+        let has_scales = self.tensors.contains_key(&format!("{prefix}.scales"));
+        let has_weight = self.tensors.contains_key(&weight);
+        let mismatch = |mismatch| Err(MlxError::Quantisation { name: weight, mismatch });
+        match (self.config.quantisation.of(prefix), has_scales) {
+            (Stated::ByName(Some(_)), false) if has_weight => {
+                mismatch("config.json says that it is quantised, but the files hold no scales of it")
+            }
+            (Stated::ByName(Some(own)), _) => Ok(Some(own)),
+            (Stated::AsMost(most), true) => Ok(Some(self.evident(prefix, columns).unwrap_or(most))),
+            (Stated::ByName(None), true) => {
+                mismatch("config.json says that it is not quantised, but the files hold scales of it")
+            }
+            (Stated::Floats, true) => {
+                mismatch("the files hold scales of it, but config.json has no quantization entry")
+            }
+            (_, false) => Ok(None),
+        }
+    }
+
+    /// What the shapes of a packed matrix say by themselves. Converters give some matrices more bits than most, and not
+    /// all of them write that down.
+    fn evident(&self, prefix: &str, columns: i32) -> Option<Quantisation> {
+        let last = |part: &str| {
+            let tensor = self.tensors.get(&format!("{prefix}.{part}"))?;
+            Some((tensor.shape().last().copied().filter(|width| *width > 0)?, tensor.dtype()))
+        };
+        let ((words, _), (groups, scales)) = (last("weight")?, last("scales")?);
+        let bits = i32::try_from(i64::from(words) * 32 / i64::from(columns.max(1))).ok()?;
+        let group_size = columns / groups;
+        let mode = match (scales, bits, group_size) {
+            (Dtype::Uint8, 8, _) => Mode::Mxfp8,
+            (Dtype::Uint8, _, 16) => Mode::Nvfp4,
+            (Dtype::Uint8, ..) => Mode::Mxfp4,
+            _ => Mode::Affine,
+        };
+        Some(Quantisation { mode, group_size, bits }).filter(|found| found.exists())
+    }
+
+    /// `shape`: that of the matrix, or of a stack of them, with inputs last.
+    fn packed(&mut self, prefix: &str, shape: &[i32], quantisation: Quantisation) -> Result<Packed> {
+        let weight = format!("{prefix}.weight");
+        let refuse = |mismatch| Err(MlxError::Quantisation { name: weight.clone(), mismatch });
+        let columns = shape.last().copied().unwrap_or_default();
+        if columns % quantisation.group_size != 0 {
+            return refuse("its inputs do not divide into groups");
+        }
+        let of_width = |width: i32| {
+            let mut shape = shape.to_vec();
+            shape.pop();
+            shape.push(width);
+            shape
+        };
+        let groups = of_width(columns / quantisation.group_size);
+        let packed = Packed {
+            weight: self.take(&weight, &of_width(quantisation.words_of(columns)))?,
+            scales: self.take(&format!("{prefix}.scales"), &groups)?,
+            biases: match quantisation.mode {
+                Mode::Affine => Some(self.take(&format!("{prefix}.biases"), &groups)?),
+                Mode::Mxfp4 | Mode::Mxfp8 | Mode::Nvfp4 => None,
+            },
+            quantisation,
+        };
+        let is_sound = match quantisation.mode {
+            Mode::Affine => packed.scales_and_biases().all(|array| is_float(array.dtype())),
+            Mode::Mxfp4 | Mode::Mxfp8 | Mode::Nvfp4 => packed.scales.dtype() == Dtype::Uint8,
+        };
+        // Stand-ins of missing tensors are floats; the ledger tells of them.
+        if self.missing.is_empty() && !(is_sound && packed.weight.dtype() == Dtype::Uint32) {
+            return refuse("its codes or scales are not of the dtype that its quantisation has");
+        }
+        match quantisation.mode {
+            // Before anything is computed: MLX computes in the dtype of the scales, and f16 would round.
+            Mode::Affine => packed.with_scales_as(self.dtype),
+            Mode::Mxfp4 | Mode::Mxfp8 | Mode::Nvfp4 => Ok(packed),
+        }
     }
 
     fn matrix(&mut self, prefix: &str, rows: i32, columns: i32) -> Result<Matrix> {
-        let Some(quantisation) = self.config.quantisation_of(prefix) else {
-            let weight = self.take(&format!("{prefix}.weight"), &[rows, columns])?;
-            return Ok(Matrix::Dense { weight: self.numeric(weight)? });
+        let shape = [rows, columns];
+        let Some(quantisation) = self.quantisation_of(prefix, columns)? else {
+            return Ok(Matrix::Dense { weight: self.floats(&format!("{prefix}.weight"), &shape)? });
         };
-        let packed = self.packed(prefix, rows, columns, quantisation)?;
+        let packed = self.packed(prefix, &shape, quantisation)?;
+        let is_cuda = packed.affine().is_some_and(|arrays| cuda::supports(arrays, quantisation));
         match self.numerics {
-            Numerics::Checkpoint => {
-                let [weight, scales, biases] = &packed;
-                let is_cuda = cuda::supports([weight, scales, biases], quantisation);
-                let product = if is_cuda { Product::Cuda } else { Product::Mlx };
-                Ok(Matrix::Quantised { packed, quantisation, product })
+            Numerics::Checkpoint if is_cuda => Ok(Matrix::Quantised { packed, product: Product::Cuda }),
+            Numerics::Checkpoint => Ok(Matrix::Quantised { packed, product: Product::Mlx }),
+            Numerics::FullPrecision if packed::supports(quantisation) => {
+                Ok(Matrix::Quantised { packed, product: Product::Packed })
             }
             Numerics::FullPrecision => {
-                let [weight, scales, biases] = packed;
-                // Scales first: MLX dequantises in their dtype, and f16 rounding would differ from f32.
-                let scales = ops::cast(&scales, Dtype::Float32)?;
-                let biases = ops::cast(&biases, Dtype::Float32)?;
-                if packed::supports(quantisation) {
-                    let packed = [weight, scales, biases];
-                    return Ok(Matrix::Quantised { packed, quantisation, product: Product::Packed });
-                }
-                Ok(Matrix::Dense { weight: ops::dequantize([&weight, &scales, &biases], quantisation)? })
+                Ok(Matrix::Dense { weight: quantised::dequantize(&packed, self.dtype)? })
             }
         }
+    }
+
+    /// A stack of matrices, `[experts, rows, columns]`. Packed ones stay packed: a pass reads a few of them.
+    ///
+    /// # Errors
+    /// As [`Self::linear`].
+    pub fn experts(&mut self, prefix: &str, shape: [i32; 3], bias: Bias) -> Result<Experts> {
+        let [experts, rows, columns] = shape;
+        let stack = match self.quantisation_of(prefix, columns)? {
+            Some(quantisation) => Stack::Packed(self.packed(prefix, &shape, quantisation)?),
+            None => Stack::Dense(self.floats(&format!("{prefix}.weight"), &shape)?),
+        };
+        let bias = match bias {
+            Bias::Absent => None,
+            Bias::Present => Some(self.floats(&format!("{prefix}.bias"), &[experts, rows])?),
+        };
+        Ok(Experts::new(stack, bias))
     }
 
     fn bias(&mut self, prefix: &str, rows: i32, bias: Bias) -> Result<Option<Array>> {
@@ -172,7 +289,8 @@ impl<'a> Weights<'a> {
     /// One matrix, `[rows, columns]`.
     ///
     /// # Errors
-    /// [`MlxError::Shape`], [`MlxError::Op`].
+    /// [`MlxError::Shape`] and [`MlxError::Quantisation`] for one that is not stored as the config says,
+    /// [`MlxError::Op`].
     pub fn linear(&mut self, prefix: &str, rows: i32, columns: i32, bias: Bias) -> Result<Linear> {
         let matrix = self.matrix(prefix, rows, columns)?;
         Linear::merge(vec![matrix], self.bias(prefix, rows, bias)?.as_slice())
@@ -183,7 +301,7 @@ impl<'a> Weights<'a> {
     /// # Errors
     /// [`MlxError::Shape`], [`MlxError::Op`].
     pub fn embedding(&mut self, prefix: &str, rows: i32, columns: i32) -> Result<Embedding> {
-        Ok(Embedding::new(self.matrix(prefix, rows, columns)?))
+        Ok(Embedding::new(self.matrix(prefix, rows, columns)?, self.dtype))
     }
 
     /// Closes the ledger.

@@ -1,6 +1,7 @@
 //! Picks the architecture of a model.
 
 pub mod decoder;
+pub mod experts;
 pub mod linear;
 
 use crate::config::ModelConfig;

@@ -9,6 +9,7 @@ pub mod heads;
 pub mod kv_write;
 pub mod ops;
 pub mod packed;
+pub mod quantised;
 pub mod scan;
 
 use crate::error::{MlxError, Result};

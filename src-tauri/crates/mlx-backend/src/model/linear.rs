@@ -1,9 +1,9 @@
 //! Matrices of a model: dense or quantised, alone or stacked.
 
 use crate::error::Result;
-use crate::mx::ops::Quantisation;
 use crate::mx::packed::{self, Input};
-use crate::mx::{Array, cuda, ops};
+use crate::mx::quantised::{self, Packed};
+use crate::mx::{Array, Dtype, cuda, ops};
 
 /// What multiplies packed weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,10 +39,8 @@ pub enum Matrix {
     },
     /// Packed weights, scales and biases.
     Quantised {
-        /// Weights u32, scales, biases.
-        packed: [Array; 3],
-        /// How they are packed.
-        quantisation: Quantisation,
+        /// `[out, in]` as it is packed.
+        packed: Packed,
         /// What multiplies them.
         product: Product,
     },
@@ -56,54 +54,60 @@ impl Matrix {
     /// # Errors
     /// [`crate::MlxError::Op`].
     fn merge(mut parts: Vec<Matrix>) -> Result<Matrix> {
-        let first_kind = match parts.first() {
-            Some(Matrix::Quantised { quantisation, product, .. }) => Some((*quantisation, *product)),
-            _ => None,
-        };
-        let is_dense = parts.iter().all(|part| matches!(part, Matrix::Dense { .. }));
-        if is_dense {
+        if parts.len() == 1 && !matches!(parts[0], Matrix::Dense { .. }) {
+            return Ok(parts.remove(0));
+        }
+        if parts.iter().all(|part| matches!(part, Matrix::Dense { .. })) {
             let weights: Vec<&Array> = parts.iter().flat_map(|part| part.arrays()).collect();
             let stacked = ops::concatenate(&weights, 0)?;
             return Ok(Matrix::Transposed { weight: ops::transpose(&stacked)? });
         }
-        let is_alike = parts.iter().all(|part| match part {
-            Matrix::Quantised { quantisation, product, .. } => Some((*quantisation, *product)) == first_kind,
-            _ => false,
-        });
-        match first_kind {
-            _ if parts.len() == 1 => Ok(parts.remove(0)),
-            Some((quantisation, product)) if is_alike => {
-                let column = |i: usize| {
-                    let arrays: Vec<&Array> = parts.iter().map(|part| part.arrays()[i]).collect();
-                    ops::concatenate(&arrays, 0)
-                };
-                Ok(Matrix::Quantised { packed: [column(0)?, column(1)?, column(2)?], quantisation, product })
-            }
-            _ => {
-                let parts: Result<Vec<Matrix>> =
-                    parts.into_iter().map(|part| Matrix::merge(vec![part])).collect();
-                Ok(Matrix::Several(parts?))
-            }
+        if let Some(alike) = Matrix::merge_packed(&parts)? {
+            return Ok(alike);
         }
+        let parts: Result<Vec<Matrix>> = parts.into_iter().map(|part| Matrix::merge(vec![part])).collect();
+        Ok(Matrix::Several(parts?))
+    }
+
+    /// One packed matrix of many, if all are packed in the same way.
+    fn merge_packed(parts: &[Matrix]) -> Result<Option<Matrix>> {
+        let mut all = Vec::new();
+        let mut kinds = Vec::new();
+        for part in parts {
+            let Matrix::Quantised { packed, product } = part else { return Ok(None) };
+            all.push(packed);
+            kinds.push((packed.quantisation, *product, packed.scales.dtype()));
+        }
+        let Some(&kind) = kinds.first().filter(|first| kinds.iter().all(|kind| kind == *first)) else {
+            return Ok(None);
+        };
+        let stacked = |arrays: Vec<&Array>| ops::concatenate(&arrays, 0);
+        let biases: Option<Vec<&Array>> = all.iter().map(|packed| packed.biases.as_ref()).collect();
+        let packed = Packed {
+            weight: stacked(all.iter().map(|packed| &packed.weight).collect())?,
+            scales: stacked(all.iter().map(|packed| &packed.scales).collect())?,
+            biases: biases.map(stacked).transpose()?,
+            quantisation: kind.0,
+        };
+        Ok(Some(Matrix::Quantised { packed, product: kind.1 }))
     }
 
     fn apply_to(&self, input: Input<'_>, residual: Option<&Array>) -> Result<Array> {
         let product = match self {
-            Matrix::Quantised { packed: [weight, scales, biases], quantisation, product } => {
-                let packed = [weight, scales, biases];
-                match product {
-                    Product::Packed => return packed::matmul(input, residual, packed, *quantisation),
-                    Product::Cuda => {
-                        let x = input.computed()?;
-                        let rows = (x.size() / x.dim(-1) as usize) as i32;
-                        if cuda::pays(packed, rows) {
-                            return cuda::rows_matmul(&x, residual, packed, *quantisation);
-                        }
-                        ops::quantized_matmul(&x, packed, *quantisation)
-                    }
-                    Product::Mlx => ops::quantized_matmul(&input.computed()?, packed, *quantisation),
+            Matrix::Quantised { packed, product } => match (product, packed.affine()) {
+                (Product::Packed, Some(arrays)) => {
+                    return packed::matmul(input, residual, arrays, packed.quantisation);
                 }
-            }
+                (Product::Cuda, Some(arrays)) => {
+                    let x = input.computed()?;
+                    let rows = (x.size() / x.dim(-1) as usize) as i32;
+                    if cuda::pays(arrays, rows) {
+                        return cuda::rows_matmul(&x, residual, arrays, packed.quantisation);
+                    }
+                    quantised::matmul(&x, packed)
+                }
+                _ => quantised::matmul(&input.computed()?, packed),
+            },
             Matrix::Dense { weight } => ops::matmul(&input.computed()?, &ops::transpose(weight)?),
             Matrix::Transposed { weight } => ops::matmul(&input.computed()?, weight),
             Matrix::Several(parts) => {
@@ -123,7 +127,7 @@ impl Matrix {
     fn arrays(&self) -> Vec<&Array> {
         match self {
             Matrix::Dense { weight } | Matrix::Transposed { weight } => vec![weight],
-            Matrix::Quantised { packed, .. } => packed.iter().collect(),
+            Matrix::Quantised { packed, .. } => packed.arrays().collect(),
             Matrix::Several(parts) => parts.iter().flat_map(Matrix::arrays).collect(),
         }
     }
@@ -183,12 +187,13 @@ impl Linear {
 /// Token embedding, which may serve as the output head too.
 pub struct Embedding {
     table: Matrix,
+    dtype: Dtype,
 }
 
 impl Embedding {
-    /// Wraps a matrix `[vocab, hidden]` as loaded.
-    pub fn new(table: Matrix) -> Embedding {
-        Embedding { table }
+    /// Wraps a matrix `[vocab, hidden]` as loaded, whose rows are looked up as `dtype`.
+    pub fn new(table: Matrix, dtype: Dtype) -> Embedding {
+        Embedding { table, dtype }
     }
 
     /// Rows of the table: ids `[B, T]` to `[B, T, hidden]`.
@@ -197,9 +202,9 @@ impl Embedding {
     /// [`crate::MlxError::Op`].
     pub fn look_up(&self, ids: &Array) -> Result<Array> {
         match &self.table {
-            Matrix::Quantised { packed: [weight, scales, biases], quantisation, .. } => {
-                let row = |table: &Array| ops::take_axis(table, ids, 0);
-                ops::dequantize([&row(weight)?, &row(scales)?, &row(biases)?], *quantisation)
+            Matrix::Quantised { packed, .. } => {
+                let rows = packed.map(|array| ops::take_axis(array, ids, 0))?;
+                quantised::dequantize(&rows, self.dtype)
             }
             other => ops::take_axis(other.arrays()[0], ids, 0),
         }

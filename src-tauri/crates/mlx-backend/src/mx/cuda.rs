@@ -3,7 +3,8 @@
 //! MLX's quantised product slows down with every row up to eight, and one-token attention with a mask is a chain of
 //! operations there. A decode step of a batch is mostly these two. See ADR 0009.
 
-use super::ops::{self, Quantisation, failure};
+use super::ops::{self, failure};
+use super::quantised::{Mode, Quantisation};
 use super::{Array, Dtype};
 use crate::error::Result;
 use mlx_sys as sys;
@@ -38,7 +39,8 @@ pub fn is_available() -> bool {
 /// Whether [`rows_matmul`] takes weights packed this way.
 pub fn supports(packed: [&Array; 3], quantisation: Quantisation) -> bool {
     let inputs = packed[0].dim(1) * 8;
-    is_available() && quantisation.bits == 4 && inputs % 16 == 0 && packed[1].dtype() == Dtype::Bfloat16
+    let is_four_bit = quantisation.mode == Mode::Affine && quantisation.bits == 4;
+    is_available() && is_four_bit && inputs % 16 == 0 && packed[1].dtype() == Dtype::Bfloat16
 }
 
 /// Whether [`rows_matmul`] beats MLX's product for `rows` inputs of `packed`.
@@ -193,8 +195,8 @@ impl Kernels {
     }
 }
 
-/// `x · wᵀ` for two to eight rows of `x` `[…, in]` bf16, plus `residual` `[…, out]`; `packed` as for
-/// [`ops::quantized_matmul`], 4 bits. Each row is summed in f32, in one order whatever the number of rows.
+/// `x · wᵀ` for two to eight rows of `x` `[…, in]` bf16, plus `residual` `[…, out]`; `packed` as
+/// [`super::quantised::Packed::affine`] gives it, 4 bits. Each row is summed in f32, in one order whatever the number of rows.
 ///
 /// # Errors
 /// [`crate::MlxError::Op`], also on other devices.

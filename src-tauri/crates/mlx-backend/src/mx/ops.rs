@@ -206,6 +206,22 @@ pub fn transpose_axes(a: &Array, axes: &[i32]) -> Result<Array> {
     })
 }
 
+/// Swaps the last two axes; a view.
+pub fn swap_last_axes(a: &Array) -> Result<Array> {
+    // SAFETY: handles are valid for the call.
+    call("swapaxes", |out, stream| unsafe { sys::mlx_swapaxes(out, a.as_ptr(), -1, -2, stream) })
+}
+
+/// Products with matrices picked from a stack: a `[…, 1 or n, T, in]`, b `[experts, in, out]`, `picks` `[…, n]` u32, to
+/// `[…, n, T, out]`.
+pub fn gather_matmul(a: &Array, b: &Array, picks: &Array) -> Result<Array> {
+    let none = sys::mlx_array { ctx: std::ptr::null_mut() };
+    // SAFETY: handles are valid for the call; the null one stands for "the matrices of `a` in order".
+    call("gather_mm", |out, stream| unsafe {
+        sys::mlx_gather_mm(out, a.as_ptr(), b.as_ptr(), none, picks.as_ptr(), false, stream)
+    })
+}
+
 /// Repeats along axes of length 1; a view.
 pub fn broadcast_to(a: &Array, shape: &[i32]) -> Result<Array> {
     // SAFETY: `shape` outlives the call.
@@ -348,67 +364,6 @@ pub fn arange(end: i32) -> Result<Array> {
     // SAFETY: no handles.
     call("arange", |out, stream| unsafe {
         sys::mlx_arange(out, 0.0, f64::from(end), 1.0, Dtype::Int32 as sys::mlx_dtype, stream)
-    })
-}
-
-/// How the weights of one matrix are quantised.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Quantisation {
-    /// Weights that share a scale and a bias.
-    pub group_size: i32,
-    /// Bits of a weight.
-    pub bits: i32,
-}
-
-impl Quantisation {
-    fn arguments(self) -> (sys::mlx_optional_int, sys::mlx_optional_int) {
-        let some = |value| sys::mlx_optional_int { value, has_value: true };
-        (some(self.group_size), some(self.bits))
-    }
-}
-
-const AFFINE: &CStr = c"affine";
-
-/// `x · wᵀ` with `w` packed `[out, in·bits/32]` u32 and its scales and biases `[out, in/group]`.
-pub fn quantized_matmul(x: &Array, packed: [&Array; 3], quantisation: Quantisation) -> Result<Array> {
-    let [weight, scales, biases] = packed;
-    let (group_size, bits) = quantisation.arguments();
-    // SAFETY: handles are valid for the call.
-    call("quantized_matmul", |out, stream| unsafe {
-        sys::mlx_quantized_matmul(
-            out,
-            x.as_ptr(),
-            weight.as_ptr(),
-            scales.as_ptr(),
-            biases.as_ptr(),
-            true,
-            group_size,
-            bits,
-            AFFINE.as_ptr(),
-            stream,
-        )
-    })
-}
-
-/// Weights in the dtype of their scales.
-pub fn dequantize(packed: [&Array; 3], quantisation: Quantisation) -> Result<Array> {
-    let [weight, scales, biases] = packed;
-    let (group_size, bits) = quantisation.arguments();
-    // SAFETY: handles are valid for the call; the empty array stands for "no global scale".
-    call("dequantize", |out, stream| unsafe {
-        let none = Array::from_ptr(sys::mlx_array_new());
-        sys::mlx_dequantize(
-            out,
-            weight.as_ptr(),
-            scales.as_ptr(),
-            biases.as_ptr(),
-            group_size,
-            bits,
-            AFFINE.as_ptr(),
-            none.as_ptr(),
-            sys::mlx_optional_dtype { value: Dtype::Float32 as sys::mlx_dtype, has_value: false },
-            stream,
-        )
     })
 }
 

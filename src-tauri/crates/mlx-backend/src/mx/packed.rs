@@ -6,7 +6,8 @@
 //! since MLX spends more on handing an operation to its thread than such an operation takes. See ADR 0003 and 0005.
 
 use super::cuda;
-use super::ops::{self, Quantisation};
+use super::ops;
+use super::quantised::{Mode, Quantisation};
 use crate::error::Result;
 use mlx_rs::Array;
 
@@ -50,11 +51,11 @@ impl Input<'_> {
 
 /// Whether the product exists for weights packed this way, on this platform.
 pub fn supports(quantisation: Quantisation) -> bool {
-    cfg!(target_os = "linux") && matches!(quantisation.bits, 4 | 8)
+    cfg!(target_os = "linux") && quantisation.mode == Mode::Affine && matches!(quantisation.bits, 4 | 8)
 }
 
-/// `input · wᵀ`, plus `residual` `[…, out]`, on the CPU: all f32 but the weights of `packed`, which is as for
-/// [`super::ops::quantized_matmul`].
+/// `input · wᵀ`, plus `residual` `[…, out]`, on the CPU: all f32 but the weights of `packed`: those of
+/// [`super::quantised::Packed::affine`].
 ///
 /// # Errors
 /// [`crate::MlxError::Op`] when the shapes or dtypes do not fit, or on a platform without it.
@@ -91,7 +92,7 @@ pub fn matmul(
     };
     let residual = residual.map_or(none, Array::as_ptr);
     let [weights, scales, offsets] = packed.map(Array::as_ptr);
-    let Quantisation { group_size, bits } = quantisation;
+    let Quantisation { group_size, bits, .. } = quantisation;
     // SAFETY: handles are valid for the call, which checks shapes and dtypes; null ones stand for "none".
     ops::call("packed matmul", |out, stream| unsafe {
         braid_quantized_matmul(

@@ -1,8 +1,8 @@
 //! The CPU product of packed weights against MLX's own dequantised one.
 
-use mlx_backend::mx::ops::{self, Quantisation};
 use mlx_backend::mx::packed::{self, Input};
-use mlx_backend::mx::{self, Array, Purpose};
+use mlx_backend::mx::quantised::{self, Packed, Quantisation};
+use mlx_backend::mx::{self, Array, Dtype, Purpose, ops};
 
 /// Numbers that differ, in -1..1.
 fn numbers(count: usize, salt: u32) -> Vec<f32> {
@@ -30,7 +30,10 @@ fn rows_of(x: &[f32], width: i32) -> Array {
 /// A product of the packed kernel and of MLX's operations on the dequantised weights, both on the host.
 fn both(input: Input<'_>, residual: Option<&Array>, packed: [&Array; 3], q: Quantisation) -> [Vec<f32>; 2] {
     let ours = packed::matmul(input, residual, packed, q).expect("builds");
-    let dense = ops::transpose(&ops::dequantize(packed, q).expect("builds")).expect("builds");
+    let [weight, scales, biases] = packed.map(Array::clone);
+    let packed = Packed { weight, scales, biases: Some(biases), quantisation: q };
+    let dense = quantised::dequantize(&packed, Dtype::Float32).expect("builds");
+    let dense = ops::transpose(&dense).expect("builds");
     let mut theirs = ops::matmul(&input.computed().expect("builds"), &dense).expect("builds");
     if let Some(residual) = residual {
         theirs = ops::add(residual, &theirs).expect("builds");
@@ -52,7 +55,7 @@ fn the_packed_product_equals_the_dequantised_one_and_a_row_keeps_its_bits_in_any
     for (bits, group_size, inputs, outputs) in
         [(4, 32, 576, 192), (4, 64, 192, 67), (4, 128, 256, 1), (8, 32, 576, 65), (8, 64, 128, 300)]
     {
-        let quantisation = Quantisation { group_size, bits };
+        let quantisation = Quantisation::affine(group_size, bits);
         assert!(packed::supports(quantisation) || !cfg!(target_os = "linux"));
         let [codes, scales, biases] = weights(outputs, inputs, quantisation);
         let packed = [&codes, &scales, &biases];
@@ -89,7 +92,7 @@ fn the_packed_product_equals_the_dequantised_one_and_a_row_keeps_its_bits_in_any
 
 #[test]
 fn a_gate_far_from_zero_is_shut_or_open_and_a_nan_stays_one() {
-    let quantisation = Quantisation { group_size: 32, bits: 8 };
+    let quantisation = Quantisation::affine(32, 8);
     let [codes, scales, biases] = weights(1, 32, quantisation);
     let product = |gate: f32| {
         let both: Vec<f32> = (0..64).map(|i| if i < 32 { gate } else { 1.0 }).collect();
@@ -105,7 +108,7 @@ fn a_gate_far_from_zero_is_shut_or_open_and_a_nan_stays_one() {
 
 #[test]
 fn weights_that_do_not_fit_are_an_error_that_says_so() {
-    let quantisation = Quantisation { group_size: 32, bits: 4 };
+    let quantisation = Quantisation::affine(32, 4);
     let [codes, scales, biases] = weights(8, 64, quantisation);
     let packed = [&codes, &scales, &biases];
     let wide = rows_of(&numbers(96, 0), 96);
