@@ -1,21 +1,19 @@
 //! Lists model folders by their headers, without reading weights.
 
 use std::{
-    collections::BTreeSet,
     fs,
-    io::Read as _,
     path::{Path, PathBuf},
 };
 
 use serde_json::Value;
 
-use crate::ModelHubError;
+use crate::{
+    ModelHubError, WeightHeaders,
+    headers::{WEIGHTS, WEIGHTS_INDEX},
+    json,
+};
 
 const CONFIG: &str = "config.json";
-const WEIGHTS: &str = "model.safetensors";
-const WEIGHTS_INDEX: &str = "model.safetensors.index.json";
-/// The safetensors library refuses longer headers as well.
-const HEADER_BYTES_MAX: u64 = 100_000_000;
 
 /// A model that can be loaded, as far as its headers tell.
 #[derive(Debug, Clone, PartialEq)]
@@ -103,87 +101,20 @@ fn read_folder(id: &str, path: &Path) -> Result<ModelFolder, ModelHubError> {
             return Err(incomplete(name));
         }
     }
-    let config = read_json(&path.join(CONFIG))?;
+    let config: Value = json::read(&path.join(CONFIG), json::CONFIG_BYTES_MAX)?;
     let architecture =
         config["model_type"].as_str().ok_or_else(|| incomplete("\"model_type\" in config.json"))?;
-    let mut bytes = 0;
-    for name in weight_files(path)? {
-        if !path.join(&name).exists() {
-            return Err(incomplete(&name));
-        }
-        bytes += check_weights(&path.join(&name))?;
-    }
+    let headers = WeightHeaders::read(path)?;
     Ok(ModelFolder {
         id: id.to_string(),
         name: config["name"].as_str().unwrap_or(id).to_string(),
         path: path.to_path_buf(),
-        bytes,
+        bytes: headers.file_bytes,
         architecture: architecture.to_string(),
         quantisation: quantisation(&config),
         context_tokens: config["max_position_embeddings"].as_u64(),
         licence: config["license"].as_str().map(str::to_string),
     })
-}
-
-fn weight_files(folder: &Path) -> Result<BTreeSet<String>, ModelHubError> {
-    let index = folder.join(WEIGHTS_INDEX);
-    if !index.exists() {
-        return Ok(BTreeSet::from([WEIGHTS.to_string()]));
-    }
-    let json = read_json(&index)?;
-    let names = json["weight_map"].as_object().into_iter().flatten().filter_map(|(_, file)| file.as_str());
-    // A name with a path in it would lead out of the folder.
-    let names: BTreeSet<String> =
-        names.filter(|name| !name.contains(['/', '\\'])).map(str::to_string).collect();
-    if names.is_empty() {
-        let what = format!("\"weight_map\" in {WEIGHTS_INDEX}");
-        return Err(ModelHubError::Incomplete { path: folder.to_path_buf(), what });
-    }
-    Ok(names)
-}
-
-/// Reads the header of a weights file and compares its length with what the header promises. Returns that length.
-fn check_weights(path: &Path) -> Result<u64, ModelHubError> {
-    let failed = |source| ModelHubError::Read { path: path.to_path_buf(), source };
-    let truncated = |needed_bytes, file_bytes| ModelHubError::Truncated {
-        path: path.to_path_buf(),
-        what: "the list of weights".to_string(),
-        needed_bytes,
-        file_bytes,
-    };
-    let mut file = fs::File::open(path).map_err(failed)?;
-    let file_bytes = file.metadata().map_err(failed)?.len();
-    if file_bytes < 8 {
-        return Err(truncated(8, file_bytes));
-    }
-    let mut length = [0; 8];
-    file.read_exact(&mut length).map_err(failed)?;
-    let header_bytes = u64::from_le_bytes(length);
-    if header_bytes > HEADER_BYTES_MAX {
-        return Err(ModelHubError::Damaged {
-            path: path.to_path_buf(),
-            at_bytes: 0,
-            what: "the length of the header".to_string(),
-            reason: format!("is {header_bytes} bytes"),
-        });
-    }
-    if 8 + header_bytes > file_bytes {
-        return Err(truncated(8 + header_bytes, file_bytes));
-    }
-    let mut header = Vec::new();
-    file.take(header_bytes).read_to_end(&mut header).map_err(failed)?;
-    let metadata: safetensors::tensor::Metadata = serde_json::from_slice(&header)
-        .map_err(|source| ModelHubError::Json { path: path.to_path_buf(), source })?;
-    let needed_bytes = 8 + header_bytes + metadata.data_len() as u64;
-    if needed_bytes > file_bytes {
-        return Err(ModelHubError::Truncated {
-            path: path.to_path_buf(),
-            what: "the last tensor".to_string(),
-            needed_bytes,
-            file_bytes,
-        });
-    }
-    Ok(file_bytes)
 }
 
 fn quantisation(config: &Value) -> String {
@@ -192,9 +123,4 @@ fn quantisation(config: &Value) -> String {
         (Some(bits), Some(group)) => format!("{bits}-bit, group {group}"),
         _ => config["torch_dtype"].as_str().or(config["dtype"].as_str()).unwrap_or("unquantised").to_string(),
     }
-}
-
-fn read_json(path: &Path) -> Result<Value, ModelHubError> {
-    let bytes = fs::read(path).map_err(|source| ModelHubError::Read { path: path.to_path_buf(), source })?;
-    serde_json::from_slice(&bytes).map_err(|source| ModelHubError::Json { path: path.to_path_buf(), source })
 }

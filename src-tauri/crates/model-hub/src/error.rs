@@ -165,6 +165,24 @@ pub enum ModelHubError {
         /// Where and why parsing stopped.
         source: serde_json::Error,
     },
+    /// A file name that would lead out of the model's folder, or to a file that is no weights.
+    #[error("{} names {given:?}, which is no weights file beside it: fetch the model again", path.display())]
+    UnsafePath {
+        /// The file that names it.
+        path: PathBuf,
+        /// The name as given.
+        given: String,
+    },
+    /// A tensor of numbers that nothing here can read.
+    #[error("tensor \"{tensor}\" in {} is stored as {dtype}: choose another conversion of this model", path.display())]
+    UnsupportedDtype {
+        /// The file.
+        path: PathBuf,
+        /// The tensor.
+        tensor: String,
+        /// As the file names it.
+        dtype: String,
+    },
     /// A folder without the files that make a model.
     #[error("{} has no {what}: fetch the model again", path.display())]
     Incomplete {

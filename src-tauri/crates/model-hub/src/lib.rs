@@ -12,10 +12,14 @@
 
 mod catalog;
 mod error;
+pub mod fit;
 mod gguf;
+mod headers;
 mod import;
+mod json;
 
 pub use catalog::{CatalogEntry, ModelFolder, list_models};
 pub use error::ModelHubError;
 pub use gguf::{Gguf, MetadataArray, MetadataValue, TensorInfo, TensorType};
+pub use headers::{TensorHeader, WeightDtype, WeightHeaders};
 pub use import::{ImportSummary, import_gguf};

@@ -75,7 +75,7 @@ fn a_shard_that_is_missing_breaks_the_model() {
     let root = tempfile::tempdir().unwrap();
     import_into(root.path(), "sharded");
     let folder = root.path().join("sharded");
-    let index = r#"{"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}"#;
+    let index = r#"{"weight_map": {"model.norm.weight": "model-1.safetensors", "b": "model-2.safetensors"}}"#;
     fs::write(folder.join("model.safetensors.index.json"), index).unwrap();
     fs::rename(folder.join("model.safetensors"), folder.join("model-1.safetensors")).unwrap();
     let roots = [root.path().to_path_buf()];
@@ -84,7 +84,9 @@ fn a_shard_that_is_missing_breaks_the_model() {
         entries.as_slice(),
         [CatalogEntry::Broken { reason: ModelHubError::Incomplete { what, .. }, .. }] if what == "model-2.safetensors"
     ));
-    fs::copy(folder.join("model-1.safetensors"), folder.join("model-2.safetensors")).unwrap();
+    let header = br#"{"b":{"dtype":"F16","shape":[1],"data_offsets":[0,2]}}"#;
+    let shard = [&(header.len() as u64).to_le_bytes(), header.as_slice(), &[0, 0]].concat();
+    fs::write(folder.join("model-2.safetensors"), shard).unwrap();
     let entries = list_models(&roots).unwrap();
     assert!(matches!(entries.as_slice(), [CatalogEntry::Usable(_)]), "{entries:?}");
 }

@@ -5,6 +5,9 @@
 mod allocation;
 mod catalog;
 mod damage;
+mod fit;
+mod headers;
+mod random;
 mod reference;
 mod refusals;
 mod synthetic;
