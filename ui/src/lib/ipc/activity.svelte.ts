@@ -3,7 +3,7 @@ import type { Backend } from './backend';
 /** A call is said on screen once it has taken this long. */
 const slowAfterMs = 1500;
 
-/** What the app is doing while a call runs; `null` for calls that are never waited for. */
+/** What the app is doing while a call runs; `null` for calls that are never waited for, or where the screen says so. */
 const activityOf: Record<keyof Backend, string | null> = {
 	startApp: 'Opening your history',
 	listConversations: 'Reading the list of conversations',
@@ -27,6 +27,28 @@ const activityOf: Record<keyof Backend, string | null> = {
 	restartEngine: 'Restarting the engine',
 	reportUiFailure: null,
 	readLicences: 'Reading the licences',
+	listModels: 'Reading the list of models',
+	watchModels: null,
+	checkModelFit: 'Reckoning the memory that the model needs',
+	loadModel: 'Starting to load the model',
+	cancelModelLoad: 'Stopping the load',
+	unloadModel: 'Unloading the model',
+	deleteModel: 'Deleting the model',
+	pickModelFolder: null,
+	pickGgufFile: null,
+	importModelFolder: 'Looking at the folder',
+	importGguf: 'Looking at the file',
+	cancelImport: 'Cancelling the import',
+	dismissImport: null,
+	searchModels: null,
+	readRemoteModel: null,
+	startDownload: 'Starting the download',
+	pauseDownload: 'Pausing the download',
+	resumeDownload: 'Resuming the download',
+	cancelDownload: 'Cancelling the download',
+	dismissDownload: null,
+	readHubSettings: 'Reading the hub settings',
+	writeHubSettings: 'Saving the hub settings',
 };
 
 interface PendingCall {

@@ -5,16 +5,25 @@ import type {
 	ConversationView,
 	EngineStatus,
 	ErrorCode,
+	FitReport,
 	GateMode,
+	HubSettings,
+	HubSettingsChange,
+	ImportMode,
 	Licences,
 	MessageView,
+	ModelEntry,
+	ModelsStatus,
 	OverlapMode,
 	RegenerateAnswer,
+	RemoteModelDetails,
+	RemoteModelPage,
 	SamplingSettings,
 	StartGeneration,
 	StartedGeneration,
 	StreamEvent,
 	TokenDetail,
+	Unloaded,
 } from './wire';
 
 /** Every call the UI can make. Each promise rejects with a [`CommandFailure`] and nothing else. */
@@ -54,6 +63,44 @@ export interface Backend {
 	restartEngine(): Promise<void>;
 	reportUiFailure(message: string): Promise<void>;
 	readLicences(): Promise<Licences>;
+	/** Every model on this computer, usable or not. */
+	listModels(): Promise<ModelEntry[]>;
+	/** The first status comes at once, then one at each change until the window closes. */
+	watchModels(onStatus: (status: ModelsStatus) => void): Promise<void>;
+	/** What memory says to a model with so much context, in tokens; `null` is the model's own. Loads nothing. */
+	checkModelFit(modelId: string, contextTokens: number | null): Promise<FitReport>;
+	/** Resolves once the load has begun; how it goes on comes by [`watchModels`]. */
+	loadModel(modelId: string, contextTokens: number | null, despiteFit: boolean): Promise<void>;
+	/** The model that ran goes on. */
+	cancelModelLoad(): Promise<void>;
+	unloadModel(): Promise<Unloaded>;
+	/** Deletes its files; a model that lies elsewhere is only forgotten. */
+	deleteModel(modelId: string): Promise<void>;
+	/** Asks for a folder; `null` if none was chosen. */
+	pickModelFolder(): Promise<string | null>;
+	/** Asks for a GGUF file; `null` if none was chosen. */
+	pickGgufFile(): Promise<string | null>;
+	/** Resolves with the import's id; how it goes on comes by [`watchModels`]. */
+	importModelFolder(path: string, mode: ImportMode): Promise<string>;
+	/** Resolves with the import's id; how it goes on comes by [`watchModels`]. */
+	importGguf(path: string): Promise<string>;
+	cancelImport(importId: string): Promise<void>;
+	/** Forgets an import that failed. */
+	dismissImport(importId: string): Promise<void>;
+	/** A page of the hub's models for `query`; `next` is the page before's, `null` for the first. */
+	searchModels(query: string, next: string | null): Promise<RemoteModelPage>;
+	/** What a repository holds, read before anything is downloaded. */
+	readRemoteModel(repo: string): Promise<RemoteModelDetails>;
+	/** Resolves with the download's id; how it goes on comes by [`watchModels`]. */
+	startDownload(repo: string, commit: string): Promise<string>;
+	pauseDownload(downloadId: string): Promise<void>;
+	resumeDownload(downloadId: string): Promise<void>;
+	/** Leaves nothing of it on disk. */
+	cancelDownload(downloadId: string): Promise<void>;
+	/** Takes a download that has ended off the list. */
+	dismissDownload(downloadId: string): Promise<void>;
+	readHubSettings(): Promise<HubSettings>;
+	writeHubSettings(change: HubSettingsChange): Promise<HubSettings>;
 }
 
 /** What a call rejects with: a code to look up in `errors.ts`, and detail that is shown but never matched on. */

@@ -2,9 +2,11 @@ import { CommandFailure, type Backend } from './backend';
 import { scriptOf } from './fake/answers';
 import { ScriptedEngine } from './fake/engine';
 import { newestBelow, pathOf, ScriptedHistory, type Stored } from './fake/history';
+import { ScriptedModels } from './fake/models';
 import { scenarios, type Scenario } from './fake/scenarios';
 import type {
 	ConversationView,
+	Licences,
 	MessageView,
 	RegenerateAnswer,
 	SamplingSettings,
@@ -28,6 +30,7 @@ export function createBackend(): Backend {
 export function scripted(scenario: Scenario): Backend {
 	const history = new ScriptedHistory(scenario);
 	const engine = new ScriptedEngine(scenario);
+	const models = new ScriptedModels(scenario, engine);
 	engine.gateMode = history.settings.gateMode;
 	engine.overlap = history.settings.overlap;
 	const running = new Map<string, string>();
@@ -48,7 +51,7 @@ export function scripted(scenario: Scenario): Backend {
 
 	function check(conversationId: string): Stored {
 		if (scenario.sendFails) throw new CommandFailure(scenario.sendFails, 'write: no space left (scripted)');
-		if (engine.phase.kind === 'failed') throw new CommandFailure('engineFailed', engine.phase.detail);
+		if (engine.phase.kind === 'failed') throw new CommandFailure(engine.phase.code, engine.phase.detail);
 		if (engine.phase.kind === 'loading') throw new CommandFailure('engineNotReady', 'loading');
 		return conversation(conversationId);
 	}
@@ -158,23 +161,40 @@ export function scripted(scenario: Scenario): Backend {
 		restartEngine: () => call(() => engine.restart()),
 		reportUiFailure: (message) =>
 			call(() => void sessionStorage.setItem('braid-scripted-ui-failure', message)),
-		readLicences: () =>
-			call(() => ({
-				components: [
-					{ name: 'mlx', version: '0.32.2', license: 'MIT', kind: 'native' as const, textId: 0 },
-					{ name: 'svelte', version: '5.57.3', license: 'MIT', kind: 'npm' as const, textId: 0 },
-					{
-						name: 'tauri',
-						version: '2.12.5',
-						license: 'MIT OR Apache-2.0',
-						kind: 'rust' as const,
-						textId: null,
-					},
-				],
-				texts: ['Permission is hereby granted, free of charge, …'],
-			})),
+		readLicences: () => call(() => licences),
+		listModels: () => call(() => models.list()),
+		watchModels: (onStatus) => call(() => models.watch(onStatus)),
+		checkModelFit: (id, contextTokens) => call(() => models.fit(id, contextTokens)),
+		loadModel: (id, contextTokens, despiteFit) => call(() => models.load(id, contextTokens, despiteFit)),
+		cancelModelLoad: () => call(() => models.cancelLoad()),
+		unloadModel: () => call(() => models.unload()),
+		deleteModel: (id) => call(() => models.delete(id)),
+		pickModelFolder: () => call(() => '/data/models/OLMo-2-1B-Instruct-4bit'),
+		pickGgufFile: () => call(() => '/home/me/Downloads/tinyllama-1.1b-chat.Q8_0.gguf'),
+		importModelFolder: (path, mode) => call(() => models.import(path, mode)),
+		importGguf: (path) => call(() => models.import(path, 'copy')),
+		cancelImport: (id) => call(() => models.dismissImport(id)),
+		dismissImport: (id) => call(() => models.dismissImport(id)),
+		searchModels: (query, next) => call(() => models.downloads.search(query, next)),
+		readRemoteModel: (repo) => call(() => models.downloads.read(repo)),
+		startDownload: (repo) => call(() => models.downloads.start(repo)),
+		pauseDownload: (id) => call(() => models.downloads.pause(id)),
+		resumeDownload: (id) => call(() => models.downloads.resume(id)),
+		cancelDownload: (id) => call(() => models.downloads.remove(id)),
+		dismissDownload: (id) => call(() => models.downloads.remove(id)),
+		readHubSettings: () => call(() => models.downloads.settings),
+		writeHubSettings: (change) => call(() => models.downloads.writeSettings(change)),
 	};
 }
+
+const licences: Licences = {
+	components: [
+		{ name: 'mlx', version: '0.32.2', license: 'MIT', kind: 'native', textId: 0 },
+		{ name: 'svelte', version: '5.57.3', license: 'MIT', kind: 'npm', textId: 0 },
+		{ name: 'tauri', version: '2.12.5', license: 'MIT OR Apache-2.0', kind: 'rust', textId: null },
+	],
+	texts: ['Permission is hereby granted, free of charge, …'],
+};
 
 const unwritten = { finishReason: null, receipt: null, thinking: '', thinkingTokens: 0, versionIds: [] };
 

@@ -5,6 +5,7 @@ import type {
 	FinishReason,
 	GateMode,
 	GatePath,
+	ModelSummary,
 	OverlapMode,
 	PathReason,
 	Receipt,
@@ -16,6 +17,7 @@ import type {
 	TokenDetail,
 } from '../wire';
 import type { AnswerScript } from './answers';
+import { starter, summaryOf } from './modelShelf';
 import type { Scenario } from './scenarios';
 
 export interface ScriptedRequest {
@@ -64,6 +66,7 @@ export class ScriptedEngine {
 	gateMode: GateMode = 'split';
 	overlap: OverlapMode = 'adaptive';
 	#scenario: Scenario;
+	#model: ModelSummary;
 	#rows: Row[] = [];
 	#steps = 0;
 	#fusedSteps = 0;
@@ -72,6 +75,7 @@ export class ScriptedEngine {
 
 	constructor(scenario: Scenario) {
 		this.#scenario = scenario;
+		this.#model = summaryOf(starter, 2048);
 		this.phase =
 			scenario.engine === 'failed'
 				? { kind: 'failed', code: 'engineFailed', detail: 'the engine thread panicked: scripted' }
@@ -92,6 +96,21 @@ export class ScriptedEngine {
 			this.phase = { kind: 'ready' };
 			this.#report();
 		}, 600);
+	}
+
+	/** Runs another model from now on: rows of the one before end, their text is kept. */
+	replaceModel(model: ModelSummary) {
+		for (const row of this.#rows) this.#fail(row, 'modelReplaced');
+		this.#model = model;
+		this.phase = { kind: 'ready' };
+		this.#report();
+	}
+
+	/** Runs no model from now on. */
+	unload(code: ErrorCode) {
+		for (const row of this.#rows) this.#fail(row, 'modelUnloaded');
+		this.phase = { kind: 'failed', code, detail: '' };
+		this.#report();
 	}
 
 	submit(request: ScriptedRequest) {
@@ -138,7 +157,7 @@ export class ScriptedEngine {
 		const overlaps = perRow === 0 && this.overlap !== 'off';
 		return {
 			phase: this.phase,
-			model: isReady ? model : null,
+			model: isReady ? this.#model : null,
 			gateMode: this.gateMode,
 			overlap: this.overlap,
 			rows: this.#rows.map((row, i) => this.#rowStatus(row, i)),
@@ -181,7 +200,7 @@ export class ScriptedEngine {
 			answerTokens: row.sent,
 			perRowMs: row.perRowSteps > 0 ? 4 : null,
 			kvCacheTokens: row.readTokens + row.sent,
-			contextTokens: 2048,
+			contextTokens: this.#model.contextTokens,
 			gate: row.gate,
 			decodeTokS: row.sent > 1 ? 1000 / this.#scenario.stepMs : null,
 			ttftMs: row.ttftMs,
@@ -370,17 +389,6 @@ const failureDetail: Partial<Record<ErrorCode, string>> = {
 	engineFault: 'the backend failed in a decode step: scripted',
 	grammarRefused: 'at /properties/name/format: the format "x" is not known',
 	tooLarge: 'it needs 9.0 GiB, and there can be 7.5 GiB at most',
-};
-
-const model = {
-	name: 'SmolLM2-135M-Instruct',
-	architecture: 'llama',
-	quantisation: '8-bit',
-	computeDtype: 'float32',
-	device: 'CPU',
-	contextTokens: 2048,
-	hasThinking: true,
-	diskBytes: 144_811_456,
 };
 
 const memory = {

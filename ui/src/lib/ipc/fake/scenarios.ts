@@ -23,6 +23,20 @@ export interface Scenario {
 	isIncomplete: boolean;
 	/** Drawing fails: the engine reports a status that the UI cannot draw. */
 	breaksDrawing: boolean;
+	/** Models on the computer: the one that came with the app, one of every kind, or none. */
+	models: 'starter' | 'several' | 'none';
+	/** How long a load takes. */
+	loadMs: number;
+	/** Loads fail on the way. */
+	loadFails: ErrorCode | null;
+	/** The hub cannot be reached. */
+	isOffline: boolean;
+	/** How long a download takes. */
+	downloadMs: number;
+	/** Every download fails once on the way, with this code. */
+	downloadFails: ErrorCode | null;
+	/** Imports are refused with this detail. */
+	importRefused: string | null;
 }
 
 const ready: Scenario = {
@@ -38,7 +52,16 @@ const ready: Scenario = {
 	refusesGrammars: false,
 	isIncomplete: false,
 	breaksDrawing: false,
+	models: 'starter',
+	loadMs: 600,
+	loadFails: null,
+	isOffline: false,
+	downloadMs: 1500,
+	downloadFails: null,
+	importRefused: null,
 };
+
+const several: Scenario = { ...ready, history: 'four', models: 'several' };
 
 export const scenarios: Record<string, Scenario> = {
 	fresh: ready,
@@ -56,4 +79,15 @@ export const scenarios: Record<string, Scenario> = {
 	oneSlot: { ...ready, slots: 1, history: 'four' },
 	slowCalls: { ...ready, callMs: 2500 },
 	breaksDrawing: { ...ready, breaksDrawing: true },
+	models: several,
+	noModel: { ...ready, models: 'none' },
+	slowLoad: { ...several, loadMs: 20_000 },
+	loadFails: { ...several, loadFails: 'modelUnusable' },
+	hubOffline: { ...several, isOffline: true },
+	slowDownload: { ...several, downloadMs: 20_000 },
+	downloadFails: { ...several, downloadFails: 'hubUnreachable' },
+	importRefused: {
+		...several,
+		importRefused: 'blk.0.attn_q.weight is stored as Q4_K; Q4_0, Q4_1, Q8_0, F16 and F32 can be read',
+	},
 };
