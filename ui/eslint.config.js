@@ -19,7 +19,7 @@ const noFake = {
 	message: "Import '#backend'; the build decides which one it is.",
 };
 const onlyShared = {
-	regex: '(/lib/|components/(chat|engine)|views/)',
+	regex: '(/lib/|components/(chat|engine|models)|views/)',
 	message: 'Shared components know nothing of the domain: pass props.',
 };
 
@@ -68,7 +68,10 @@ export default ts.config(
 			onlyTauri,
 			onlyTypes,
 			noFake,
-			{ regex: '(components/engine|^\\.\\./engine|views/)', message: 'Domains meet in views.' },
+			{
+				regex: '(components/(engine|models)|^\\.\\./(engine|models)|views/)',
+				message: 'Domains meet in views.',
+			},
 		],
 	),
 	fence(
@@ -77,7 +80,16 @@ export default ts.config(
 			onlyTauri,
 			onlyTypes,
 			noFake,
-			{ regex: '(components/chat|^\\.\\./chat|views/)', message: 'Domains meet in views.' },
+			{ regex: '(components/(chat|models)|^\\.\\./(chat|models)|views/)', message: 'Domains meet in views.' },
+		],
+	),
+	fence(
+		['src/components/models/**'],
+		[
+			onlyTauri,
+			onlyTypes,
+			noFake,
+			{ regex: '(components/(chat|engine)|^\\.\\./(chat|engine)|views/)', message: 'Domains meet in views.' },
 		],
 	),
 	{

@@ -25,6 +25,7 @@ it.each([
 		{ kind: 'showTab', index: 2 },
 	],
 	[{ key: 'P', code: 'KeyP', ctrlKey: true, shiftKey: true }, { kind: 'overlay' }],
+	[{ key: 'M', code: 'KeyM', metaKey: true, shiftKey: true }, { kind: 'models' }],
 	[
 		{ key: 'Tab', code: 'Tab', ctrlKey: true, shiftKey: true },
 		{ kind: 'step', by: -1 },

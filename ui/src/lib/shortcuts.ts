@@ -1,6 +1,6 @@
 /** What a key does in the whole window. */
 export type Shortcut =
-	| { kind: 'newTab' | 'closeTab' | 'overlay' | 'sidebar' | 'settings' | 'escape' }
+	| { kind: 'newTab' | 'closeTab' | 'overlay' | 'sidebar' | 'settings' | 'models' | 'escape' }
 	| { kind: 'showTab'; index: number }
 	| { kind: 'step'; by: 1 | -1 };
 
@@ -15,7 +15,10 @@ export function shortcutOf(event: Key): Shortcut | null {
 	if (event.key === 'Escape') return { kind: 'escape' };
 	if (!event.ctrlKey && !event.metaKey) return null;
 	if (event.key === 'Tab') return { kind: 'step', by: event.shiftKey ? -1 : 1 };
-	if (event.shiftKey) return event.code === 'KeyP' ? { kind: 'overlay' } : null;
+	if (event.shiftKey) {
+		if (event.code === 'KeyP') return { kind: 'overlay' };
+		return event.code === 'KeyM' ? { kind: 'models' } : null;
+	}
 	// By place as well: some layouts need Shift for digits.
 	const digit = /^Digit([1-9])$/.exec(event.code)?.[1] ?? /^[1-9]$/.exec(event.key)?.[0];
 	if (digit) return { kind: 'showTab', index: Number(digit) - 1 };

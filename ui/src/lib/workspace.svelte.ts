@@ -9,10 +9,13 @@ import { asFailure, type Backend } from './ipc/backend';
 import { wordingOf } from './ipc/errors';
 import type { AppStart, GateMode, OverlapMode } from './ipc/wire';
 import type { Notices } from './notices.svelte';
+import { bytes } from './format';
+import { ModelsState } from './models/models.svelte';
+import type { StatusChanges } from './models/statusChanges';
 import { Settings } from './settings/settings.svelte';
 
 /** Which view fills the window. */
-export type Screen = 'chat' | 'settings';
+export type Screen = 'chat' | 'settings' | 'models';
 
 /** Everything that an open window shares: made once the app has started, passed by context. */
 export class Workspace {
@@ -22,6 +25,7 @@ export class Workspace {
 	readonly conversations: Conversations;
 	readonly tabs: Tabs;
 	readonly engine: EngineWatch;
+	readonly models: ModelsState;
 	readonly notices: Notices;
 	screen = $state<Screen>('chat');
 	/** Whether the active tab's settings are shown. */
@@ -36,6 +40,10 @@ export class Workspace {
 		this.conversations.all = start.conversations;
 		this.tabs = new Tabs(backend, () => this.#refreshList());
 		this.engine = new EngineWatch(backend);
+		this.models = new ModelsState(backend, {
+			onNews: (news) => this.#tellNews(news),
+			onFailure: (thrown) => this.sayFailure(thrown),
+		});
 	}
 
 	/** Brings the last run's tabs back, or opens the first one. */
@@ -126,6 +134,31 @@ export class Workspace {
 		await this.#attempt(() => this.backend.restartEngine());
 	}
 
+	/** Unloads the model, and says how much memory came back. */
+	async unloadModel(): Promise<void> {
+		const name = this.models.loaded?.name ?? 'The model';
+		const unloaded = await this.models.unload();
+		if (!unloaded) return;
+		const back = Math.max(0, unloaded.beforeBytes - unloaded.afterBytes);
+		this.notices.say(`${name} is unloaded: ${bytes(back)} of memory came back.`);
+	}
+
+	/** Opens the Models screen, and there the load panel of `modelId` if one is named. */
+	showModels(modelId: string | null = null) {
+		this.screen = 'models';
+		if (modelId !== null) this.models.panel = { modelId, kind: 'load' };
+	}
+
+	/** Shows `screen`, or the chat if it is shown already. */
+	toggleScreen(screen: Exclude<Screen, 'chat'>) {
+		this.screen = this.screen === screen ? 'chat' : screen;
+	}
+
+	/** Tabs whose answer is being written. */
+	get answering(): number {
+		return this.tabs.open.filter((tab) => tab.isAnswering).length;
+	}
+
 	toggleSidebar() {
 		this.settings.change({ isSidebarOpen: !this.settings.value.isSidebarOpen });
 	}
@@ -175,6 +208,28 @@ export class Workspace {
 	sayFailure(thrown: unknown) {
 		const failure = asFailure(thrown);
 		this.notices.say(wordingOf(failure.code).title, { detail: failure.message, tone: 'error' });
+	}
+
+	/** Says what has happened to models while the person looks elsewhere. */
+	#tellNews({ loadedModelId, loadFailure, done, failed }: StatusChanges) {
+		const look = { label: 'Open Models', run: () => this.showModels() };
+		if (loadedModelId !== null) this.notices.say(`${this.models.nameOf(loadedModelId)} is ready.`);
+		if (this.screen !== 'models') {
+			if (loadFailure) {
+				const { title } = wordingOf(loadFailure.problem.code);
+				const text = `${this.models.nameOf(loadFailure.modelId)} was not loaded.`;
+				this.notices.say(text, { detail: title, tone: 'error', action: look });
+			}
+			for (const { repo, phase } of failed) {
+				const detail = phase.kind === 'failed' ? wordingOf(phase.problem.code).title : null;
+				this.notices.say(`The download of ${repo} stopped.`, { detail, tone: 'error', action: look });
+			}
+			for (const { repo, phase } of done) {
+				const modelId = phase.kind === 'done' ? phase.modelId : null;
+				const run = () => this.showModels(modelId);
+				this.notices.say(`${repo} is downloaded.`, { action: { label: 'Load now', run } });
+			}
+		}
 	}
 
 	async #attempt(work: () => Promise<void>): Promise<void> {

@@ -1,4 +1,14 @@
-import type { EngineStatus, MessageView, Receipt, RowStatus, SamplingSettings } from '../ipc/wire';
+import type {
+	DownloadStatus,
+	EngineStatus,
+	FitReport,
+	MessageView,
+	ModelEntry,
+	ModelsStatus,
+	Receipt,
+	RowStatus,
+	SamplingSettings,
+} from '../ipc/wire';
 
 /** Whole wire values for tests; each takes what the test is about. */
 export function settingsOf(changes: Partial<SamplingSettings> = {}): SamplingSettings {
@@ -113,6 +123,72 @@ export function statusOf(changes: Partial<EngineStatus> = {}): EngineStatus {
 			recent: [],
 		},
 		memory: null,
+		...changes,
+	};
+}
+
+export function modelOf(changes: Partial<ModelEntry> = {}): ModelEntry {
+	return {
+		modelId: 'a',
+		name: 'Model A',
+		path: '/models/a',
+		origin: { kind: 'own' },
+		diskBytes: 1_073_741_824,
+		architecture: 'llama',
+		quantisation: '4-bit',
+		contextTokens: 8192,
+		licence: 'mit',
+		problem: null,
+		isDeletable: true,
+		...changes,
+	};
+}
+
+export function modelsStatusOf(changes: Partial<ModelsStatus> = {}): ModelsStatus {
+	return {
+		listRevision: 1,
+		loadedModelId: null,
+		loadedContextTokens: null,
+		load: null,
+		loadFailure: null,
+		downloads: [],
+		imports: [],
+		...changes,
+	};
+}
+
+export function downloadOf(changes: Partial<DownloadStatus> = {}): DownloadStatus {
+	return {
+		downloadId: 'd1',
+		repo: 'owner/model',
+		phase: { kind: 'running' },
+		doneBytes: 268_435_456,
+		totalBytes: 1_073_741_824,
+		bytesPerS: 10_485_760,
+		leftMs: 76_800,
+		doneFiles: 2,
+		files: 5,
+		...changes,
+	};
+}
+
+export function fitReportOf(changes: Partial<FitReport> = {}): FitReport {
+	const gib = 1_073_741_824;
+	return {
+		weightsBytes: 2 * gib,
+		kvCacheBytesPerTab: 0.5 * gib,
+		tabs: 4,
+		contextTokens: 8192,
+		modelContextTokens: 8192,
+		workspaceBytes: 0.25 * gib,
+		reserveBytes: 1.5 * gib,
+		neededBytes: 5.75 * gib,
+		freeBytes: 9 * gib,
+		totalBytes: 16 * gib,
+		memoryKind: 'unified',
+		verdict: 'fits',
+		offeredContextTokens: null,
+		replacesFirst: false,
 		...changes,
 	};
 }
