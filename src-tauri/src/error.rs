@@ -183,7 +183,9 @@ fn hub_code(error: &ModelHubError) -> ErrorCode {
         | ModelHubError::UnsupportedTokenizer { .. }
         | ModelHubError::Safetensors { .. }
         | ModelHubError::Json { .. }
+        | ModelHubError::UnsafePath { .. }
         | ModelHubError::Incomplete { .. } => ErrorCode::ModelUnusable,
+        ModelHubError::UnsupportedDtype { .. } => ErrorCode::ModelUnsupported,
     }
 }
 
@@ -229,10 +231,12 @@ fn engine_code(error: &EngineError) -> ErrorCode {
 
 fn load_code(error: &MlxError) -> ErrorCode {
     match error {
+        MlxError::UnsupportedArchitecture(_) | MlxError::UnsupportedField { .. } => {
+            ErrorCode::ModelUnsupported
+        }
+        MlxError::OutOfMemory { .. } => ErrorCode::ModelTooLarge,
         MlxError::File { .. }
         | MlxError::Config { .. }
-        | MlxError::UnsupportedArchitecture(_)
-        | MlxError::UnsupportedField { .. }
         | MlxError::UnsupportedQuantisation(_)
         | MlxError::Quantisation { .. }
         | MlxError::MissingTensors { .. }

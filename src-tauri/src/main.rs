@@ -1,8 +1,10 @@
 //! Braid, the desktop app.
 
 fn main() {
+    // SAFETY: first statement of the process; no other thread exists that could read the environment.
+    unsafe { mlx_backend::device::prepare_environment() };
     if let Some(language) = app::language_to_set() {
-        // SAFETY: first statement of the process; no other thread exists that could read the environment.
+        // SAFETY: as above.
         unsafe {
             std::env::remove_var("LC_ALL");
             std::env::set_var("LANG", language);

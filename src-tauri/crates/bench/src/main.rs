@@ -31,6 +31,8 @@ const WARM_UP_TOKENS: u32 = 12;
 const LOGPROBS: [u8; 3] = [0, 5, 20];
 
 fn main() -> Result<()> {
+    // SAFETY: first statement of the process; no other thread exists that could read the environment.
+    unsafe { mlx_backend::device::prepare_environment() };
     let began = Instant::now();
     let Some(options) = Options::parse()? else {
         println!("{USAGE}");

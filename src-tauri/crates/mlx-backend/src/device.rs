@@ -1,11 +1,13 @@
 //! The device that MLX computes on: what it is, how much memory it has, and giving memory back.
 
+mod host_memory;
+
 use crate::error::Result;
 use crate::load::Numerics;
 use crate::mx::device_facts::DeviceFacts;
 use crate::mx::ops;
+pub use host_memory::HostMemory;
 use mlx_rs::{Device, DeviceType, memory};
-use std::ffi::CStr;
 
 /// Freed buffers that MLX may keep for reuse, in bytes.
 const BUFFER_CACHE_BYTES: usize = 1 << 30;
@@ -27,19 +29,105 @@ impl ComputeDevice {
     /// # Errors
     /// [`crate::MlxError::Op`].
     pub fn open() -> Result<ComputeDevice> {
-        let device = Device::try_default().map_err(|error| ops::failure("default device", Some(error)))?;
-        let kind = device.get_type().map_err(|error| ops::failure("default device", Some(error)))?;
-        let facts = DeviceFacts::of_default()?;
-        let (numerics, kind, memory_limit_bytes) = match kind {
-            DeviceType::Cpu => (Numerics::FullPrecision, "cpu", share_of_main_memory()),
-            DeviceType::Gpu => (Numerics::Checkpoint, "gpu", gpu_memory(&facts)),
+        let (facts, memory) = (DeviceFacts::of_default()?, memory_now()?);
+        let (numerics, kind) = match default_type()? {
+            DeviceType::Cpu => (Numerics::FullPrecision, "cpu"),
+            DeviceType::Gpu => (Numerics::Checkpoint, "gpu"),
         };
         memory::set_cache_limit(BUFFER_CACHE_BYTES)
             .map_err(|error| ops::failure("cache limit", Some(error)))?;
         let names = [c"device_name", c"architecture"].map(|key| facts.text(key));
         let words = [Some(kind.to_owned())].into_iter().chain(names).flatten().collect::<Vec<_>>().join(", ");
-        Ok(ComputeDevice { numerics, words, memory_limit_bytes })
+        Ok(ComputeDevice { numerics, words, memory_limit_bytes: memory.limit_bytes })
     }
+}
+
+fn default_type() -> Result<DeviceType> {
+    let device = Device::try_default().map_err(|error| ops::failure("default device", Some(error)))?;
+    device.get_type().map_err(|error| ops::failure("default device", Some(error)))
+}
+
+/// Whether the device keeps weights in f32, apart from those that it can multiply packed: the CPU does, GPUs keep them
+/// as they are stored.
+///
+/// # Errors
+/// [`crate::MlxError::Op`].
+pub fn keeps_full_precision() -> Result<bool> {
+    Ok(matches!(default_type()?, DeviceType::Cpu))
+}
+
+/// What kind of memory a device computes in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeviceMemoryKind {
+    /// Main memory, by the CPU.
+    Host,
+    /// Main memory, by a GPU that shares it.
+    Unified,
+    /// A GPU's own.
+    Discrete,
+}
+
+/// Memory of the device at one moment, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeviceMemoryNow {
+    /// Whose memory it is.
+    pub kind: DeviceMemoryKind,
+    /// In all.
+    pub total_bytes: u64,
+    /// What the process can still take; buffers that MLX keeps for reuse are counted as free.
+    pub free_bytes: u64,
+    /// What the process may use, with what it uses already.
+    pub limit_bytes: u64,
+}
+
+/// Asks the device, from any thread and before anything is loaded.
+///
+/// Metal recommends a working set. CUDA says what nobody uses, of which a twentieth is left for the driver. On the CPU the
+/// system, the window and the page cache need a quarter of main memory.
+///
+/// # Errors
+/// [`crate::MlxError::Op`].
+pub fn memory_now() -> Result<DeviceMemoryNow> {
+    let facts = DeviceFacts::of_default()?;
+    let (active_bytes, kept_bytes) = (active_bytes(), memory::cache_memory().unwrap_or(0) as u64);
+    let host = host_memory::host_memory().unwrap_or_else(|| {
+        tracing::warn!("cannot read the size of main memory: nothing is limited by it");
+        HostMemory { total_bytes: u64::MAX, free_bytes: u64::MAX }
+    });
+    if keeps_full_precision()? {
+        let limit_bytes = host.total_bytes / 4 * 3;
+        let free_bytes = host.free_bytes.saturating_add(kept_bytes);
+        return Ok(DeviceMemoryNow {
+            kind: DeviceMemoryKind::Host,
+            total_bytes: host.total_bytes,
+            free_bytes: free_bytes.min(limit_bytes.saturating_sub(active_bytes)),
+            limit_bytes,
+        });
+    }
+    let size = facts.bytes(c"memory_size");
+    if let Some(limit_bytes) = facts.bytes(c"max_recommended_working_set_size") {
+        let free_bytes = host.free_bytes.saturating_add(kept_bytes);
+        return Ok(DeviceMemoryNow {
+            kind: DeviceMemoryKind::Unified,
+            total_bytes: size.unwrap_or(host.total_bytes),
+            free_bytes: free_bytes.min(limit_bytes.saturating_sub(active_bytes)),
+            limit_bytes,
+        });
+    }
+    let idle_bytes =
+        facts.bytes(c"free_memory").or(size).unwrap_or(host.free_bytes).saturating_add(kept_bytes);
+    let limit_bytes = idle_bytes.saturating_add(active_bytes) / 20 * 19;
+    Ok(DeviceMemoryNow {
+        kind: DeviceMemoryKind::Discrete,
+        total_bytes: facts.bytes(c"total_memory").or(size).unwrap_or(limit_bytes),
+        free_bytes: limit_bytes.saturating_sub(active_bytes),
+        limit_bytes,
+    })
+}
+
+/// Memory that arrays hold, in bytes; buffers kept for reuse are not counted.
+pub fn active_bytes() -> u64 {
+    memory::active_memory().unwrap_or(0) as u64
 }
 
 /// Gives freed buffers back to the system.
@@ -49,59 +137,20 @@ pub fn give_back_memory() {
     }
 }
 
-/// Metal says what it recommends. CUDA says what nobody uses yet, of which a twentieth is left for the driver.
-fn gpu_memory(facts: &DeviceFacts) -> u64 {
-    let bytes = |key: &CStr| facts.bytes(key);
-    bytes(c"max_recommended_working_set_size")
-        .or(bytes(c"free_memory").map(|free| free / 20 * 19))
-        .or(bytes(c"memory_size"))
-        .unwrap_or_else(share_of_main_memory)
-}
-
-/// Three quarters of main memory: the system, the window and the page cache need the rest. All of the address space
-/// when the size cannot be read.
-fn share_of_main_memory() -> u64 {
-    match main_memory_bytes() {
-        Some(bytes) => bytes / 4 * 3,
-        None => {
-            tracing::warn!("cannot read the size of main memory: the KV cache is not limited by it");
-            u64::MAX
+/// Settles what MLX reads from the environment. Values that are set already stay.
+///
+/// On NVIDIA, MLX keeps kernels by the shapes they were made for and fails for good once it has met twice as many as it
+/// keeps: the prompts of one afternoon. Without that check it drops the oldest, as caches do.
+///
+/// # Safety
+/// No other thread of the process may run: it could be reading the environment.
+pub unsafe fn prepare_environment() {
+    const SETTINGS: [(&str, &str); 2] =
+        [("MLX_ENABLE_CACHE_THRASHING_CHECK", "0"), ("MLX_CUDA_SDPA_CACHE_SIZE", "1024")];
+    for (name, value) in SETTINGS {
+        if std::env::var_os(name).is_none() {
+            // SAFETY: the caller's promise.
+            unsafe { std::env::set_var(name, value) };
         }
-    }
-}
-
-#[cfg(target_os = "linux")]
-fn main_memory_bytes() -> Option<u64> {
-    total_of_meminfo(&std::fs::read_to_string("/proc/meminfo").ok()?)
-}
-
-/// `MemTotal` in bytes; the file counts in KiB.
-#[cfg(any(target_os = "linux", test))]
-fn total_of_meminfo(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn main_memory_bytes() -> Option<u64> {
-    let output = std::process::Command::new("sysctl").args(["-n", "hw.memsize"]).output().ok()?;
-    std::str::from_utf8(&output.stdout).ok()?.trim().parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{share_of_main_memory, total_of_meminfo};
-
-    #[test]
-    fn main_memory_is_read_in_kib() {
-        let meminfo = "MemFree: 1 kB\nMemTotal:       24609812 kB\n";
-        assert_eq!(total_of_meminfo(meminfo), Some(24_609_812 * 1024));
-        assert_eq!(total_of_meminfo("MemFree: 1 kB"), None);
-    }
-
-    #[test]
-    fn the_share_of_this_machine_is_known() {
-        let bytes = share_of_main_memory();
-        assert!((1 << 28..u64::MAX).contains(&bytes), "{bytes} bytes");
     }
 }

@@ -1,5 +1,6 @@
 //! What can go wrong on the way to a logit.
 
+use engine::backend::OutOfMemory;
 use std::path::PathBuf;
 
 /// Errors of loading and running a model.
@@ -12,6 +13,16 @@ pub enum MlxError {
         op: &'static str,
         /// MLX's own words.
         what: String,
+    },
+    /// MLX could not get the memory for an operation.
+    #[error("MLX ran out of memory in {op}: {what}")]
+    OutOfMemory {
+        /// Operation that raised it.
+        op: &'static str,
+        /// MLX's own words.
+        what: String,
+        /// Tells the engine.
+        source: OutOfMemory,
     },
     /// An array had another dtype or layout than its reader expects.
     #[error("cannot read an array as {expected}: it is {found}")]
@@ -105,3 +116,51 @@ pub enum MlxError {
 
 /// Result with [`MlxError`].
 pub type Result<T, E = MlxError> = std::result::Result<T, E>;
+
+impl MlxError {
+    /// What MLX said of an operation that failed.
+    pub(crate) fn of_mlx(op: &'static str, what: String) -> MlxError {
+        if speaks_of_memory(&what) {
+            MlxError::OutOfMemory { op, what, source: OutOfMemory }
+        } else {
+            MlxError::Op { op, what }
+        }
+    }
+}
+
+/// Whether a message of MLX tells a lack of memory. MLX has no other sign: these are the words of its allocators, of
+/// Metal's command buffers and of CUDA.
+fn speaks_of_memory(what: &str) -> bool {
+    const WORDS: [&str; 6] = [
+        "unable to allocate",
+        "maximum allowed buffer size",
+        "out of memory",
+        "outofmemory",
+        "insufficient memory",
+        "cudaerrormemoryallocation",
+    ];
+    let what = what.to_lowercase();
+    WORDS.iter().any(|words| what.contains(words))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::error::Error;
+
+    #[test]
+    fn a_lack_of_memory_is_told_from_other_failures() {
+        for what in [
+            "[malloc] Unable to allocate 68719476736 bytes.",
+            "[metal::malloc] Attempting to allocate 9 bytes which is greater than the maximum allowed buffer size of 8 bytes.",
+            "[METAL] Command buffer execution failed: Insufficient Memory (00000008:kIOGPUCommandBufferCallbackErrorOutOfMemory)",
+            "cudaMallocAsync(&data, size, stream) failed: out of memory",
+        ] {
+            let error = MlxError::of_mlx("eval", what.into());
+            let source = error.source().expect("the engine looks for it");
+            assert!(source.is::<OutOfMemory>(), "{what}");
+        }
+        let other = MlxError::of_mlx("matmul", "[matmul] shapes (2,3) and (4,5) do not fit".into());
+        assert!(matches!(other, MlxError::Op { .. }));
+    }
+}

@@ -38,7 +38,7 @@ pub(crate) fn failure(op: &'static str, fallback: Option<Exception>) -> MlxError
         .take()
         .or_else(|| fallback.map(|error| error.what().to_owned()))
         .unwrap_or_else(|| "no reason given".into());
-    MlxError::Op { op, what }
+    MlxError::of_mlx(op, what)
 }
 
 pub(super) fn call(
