@@ -208,7 +208,9 @@ fn engine_code(error: &EngineError) -> ErrorCode {
     match error {
         EngineError::PromptTooLong { .. } => ErrorCode::ContextTooLong,
         EngineError::QueueFull { .. } => ErrorCode::QueueFull,
-        EngineError::NotReady => ErrorCode::EngineNotReady,
+        EngineError::NotReady | EngineError::LoadCancelled => ErrorCode::EngineNotReady,
+        EngineError::ModelReplaced => ErrorCode::ModelReplaced,
+        EngineError::ModelUnloaded => ErrorCode::ModelUnloaded,
         EngineError::Load(source) => source.downcast_ref().map_or(ErrorCode::ModelUnusable, load_code),
         EngineError::NonFiniteLogits | EngineError::NothingAllowed => ErrorCode::BadLogits,
         EngineError::Grammar { .. } => ErrorCode::GrammarRefused,

@@ -51,8 +51,8 @@ impl EngineSource for MlxSource {
     fn spawn(&self, config: EngineConfig, model: &ModelFolder) -> io::Result<(EngineThread, EngineHandle)> {
         let folder = model.path.clone();
         let tokenizer_tokens = u32::try_from(config.tokenizer.vocab_tokens()).unwrap_or(u32::MAX);
-        let options = LoadOptions { max_rows: MAX_ROWS, tokenizer_tokens };
-        EngineThread::spawn(config, move || MlxBackend::load(&folder, options).map_err(Into::into))
+        let options = LoadOptions::new(MAX_ROWS, tokenizer_tokens);
+        EngineThread::spawn(config, move || Ok(MlxBackend::start_load(&folder, options)))
     }
 }
 
@@ -99,11 +99,15 @@ impl RunningEngine {
         let status = self.handle.status();
         let phase = status.borrow().phase.clone();
         match phase {
-            EnginePhase::Loading if status.has_changed().is_err() => Some(Err(EngineError::Stopped.into())),
-            EnginePhase::Loading => None,
+            EnginePhase::Loading { .. } if status.has_changed().is_err() => {
+                Some(Err(EngineError::Stopped.into()))
+            }
+            EnginePhase::Loading { .. } => None,
             EnginePhase::Ready if status.has_changed().is_err() => Some(Err(EngineError::Stopped.into())),
             EnginePhase::Ready => Some(Ok(())),
             EnginePhase::Failed(error) => Some(Err(error.into())),
+            EnginePhase::Replaced => Some(Err(EngineError::ModelReplaced.into())),
+            EnginePhase::Unloaded => Some(Err(EngineError::ModelUnloaded.into())),
             EnginePhase::Stopped => Some(Err(EngineError::Stopped.into())),
         }
     }

@@ -13,7 +13,7 @@ fn spoken(text: &str) -> Plan {
 #[tokio::test(flavor = "multi_thread")]
 async fn both_messages_are_stored_before_the_engine_is_asked() {
     let plan = spoken("Paris.");
-    plan.may_load.store(false, Ordering::Relaxed);
+    plan.gate.close();
     let app = TestApp::start(plan.clone()).await;
     let conversation = app.new_conversation().await;
     app.state.history().await.unwrap().save_draft(conversation.parse().unwrap(), "draft").await.unwrap();
@@ -25,7 +25,7 @@ async fn both_messages_are_stored_before_the_engine_is_asked() {
     assert_eq!(view.draft, "", "what was sent is no draft any more");
     assert_eq!(view.summary.title, "What is the capital of France?");
     assert_eq!(view.active_request_id.as_deref(), Some(format!("r{conversation}").as_str()));
-    plan.may_load.store(true, Ordering::Relaxed);
+    plan.gate.open();
     recorder.wait_for_end().await;
     assert_eq!(app.messages(&conversation).await[1].text, "Paris.");
 }
@@ -100,14 +100,14 @@ async fn stopping_keeps_the_text_in_every_phase() {
     assert_eq!((stored[1].text.clone(), stored[1].state), (recorder.text(), MessageState::Stopped));
     assert!(!recorder.text().is_empty());
 
-    plan.may_load.store(false, Ordering::Relaxed);
+    plan.gate.close();
     app.state.engine.restart().await;
     let waiting = app.new_conversation().await;
     let (_, recorder) = app.send(&waiting, "b").await.unwrap();
     app.state.requests.stop(&format!("r{waiting}"), StopCause::User);
     let end = recorder.wait_for_end().await;
     assert!(matches!(end, StreamEventBody::Finished { reason: FinishReason::Stopped, .. }), "{end:?}");
-    plan.may_load.store(true, Ordering::Relaxed);
+    plan.gate.open();
 }
 
 #[tokio::test(flavor = "multi_thread")]

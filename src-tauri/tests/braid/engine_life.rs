@@ -1,4 +1,4 @@
-use std::{sync::atomic::Ordering, time::Duration};
+use std::time::Duration;
 
 use app::{commands, requests::StopCause, state::AppState};
 use engine::testing::{Answer, Scenario, Script};
@@ -44,10 +44,10 @@ async fn a_missing_model_is_a_phase_and_not_a_blank_window() {
 #[tokio::test(flavor = "multi_thread")]
 async fn loading_is_a_phase() {
     let plan = Plan::of(Scenario::ShortAnswers);
-    plan.may_load.store(false, Ordering::Relaxed);
+    plan.gate.close();
     let app = TestApp::start(plan.clone()).await;
     assert_eq!(status(&app.state, |_| true).await.phase, EnginePhase::Loading);
-    plan.may_load.store(true, Ordering::Relaxed);
+    plan.gate.open();
     let ready = status(&app.state, is_ready).await;
     assert_eq!(ready.model.map(|model| model.name), Some("scripted".into()));
 }

@@ -19,7 +19,7 @@ use app::{
 };
 use engine::{
     EngineConfig, EngineHandle, EngineThread,
-    testing::{FakeBackend, Script, byte_tokenizer},
+    testing::{LoadGate, Script, ScriptedLoad, byte_tokenizer},
 };
 use model_hub::ModelFolder;
 use protocol::{
@@ -37,8 +37,8 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 #[derive(Clone)]
 pub struct Plan {
     pub script: Script,
-    /// Loading waits until this is true.
-    pub may_load: Arc<AtomicBool>,
+    /// Where loading waits.
+    pub gate: LoadGate,
     pub has_model: bool,
     pub tokenizer: fn() -> Result<Tokenizer, TextError>,
 }
@@ -47,7 +47,7 @@ impl Plan {
     pub fn of(script: impl Into<Script>) -> Self {
         Self {
             script: script.into(),
-            may_load: Arc::new(AtomicBool::new(true)),
+            gate: LoadGate::closed_after(u64::MAX),
             has_model: true,
             tokenizer: byte_tokenizer,
         }
@@ -76,13 +76,8 @@ impl EngineSource for ScriptedSource {
     }
 
     fn spawn(&self, config: EngineConfig, _: &ModelFolder) -> io::Result<(EngineThread, EngineHandle)> {
-        let Plan { script, may_load, .. } = self.0.lock().expect("no test panics while it plans").clone();
-        EngineThread::spawn(config, move || {
-            while !may_load.load(Ordering::Relaxed) {
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            Ok(FakeBackend::new(script))
-        })
+        let Plan { script, gate, .. } = self.0.lock().expect("no test panics while it plans").clone();
+        EngineThread::spawn(config, move || Ok(ScriptedLoad::new(script, 2).behind(&gate)))
     }
 }
 

@@ -36,7 +36,7 @@ pub struct Bench<'a> {
 /// Loads a model folder as the app does.
 pub fn load(model: &Path) -> Result<(MlxBackend, Tokenizer)> {
     let tokenizer = Tokenizer::from_dir(model).context("cannot load the tokenizer")?;
-    let options = LoadOptions { max_rows: MAX_ROWS, tokenizer_tokens: tokenizer.vocab_tokens() as u32 };
+    let options = LoadOptions::new(MAX_ROWS, tokenizer.vocab_tokens() as u32);
     let backend = MlxBackend::load(model, options).context("cannot load the model")?;
     Ok((backend, tokenizer))
 }

@@ -377,6 +377,12 @@ pub trait Backend {
 
     /// Device memory in use.
     fn memory(&self) -> MemoryUse;
+
+    /// Frees the model and all that was computed with it, and gives the memory back to the system. Returns what the
+    /// process still has in use, another model's included.
+    fn unload(self) -> MemoryUse
+    where
+        Self: Sized;
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use crate::{
     clock::Clock,
     event::{EventReceiver, FinishReason},
     gate::{ForcedReference, GateMode},
+    loading::FreedMemory,
     memory::Ledger,
     metrics::steps::StepMetrics,
     overlap::{OverlapMode, OverlapPolicy},
@@ -50,6 +51,8 @@ pub struct Engine<B> {
     last_step: Option<LastStep>,
     /// Rows that may hold a slot: as many as the backend takes, fewer once memory has run out.
     allowed_rows: usize,
+    /// Whether another model has memory that may become free.
+    is_memory_shared: bool,
     has_news: bool,
 }
 
@@ -88,6 +91,7 @@ impl<B: Backend> Engine<B> {
             last_step: None,
             allowed_rows: backend.facts().max_rows,
             backend,
+            is_memory_shared: false,
             has_news: false,
         }
     }
@@ -144,6 +148,23 @@ impl<B: Backend> Engine<B> {
     /// Whether there is nothing to do until a request arrives.
     pub fn is_idle(&self) -> bool {
         self.batch.is_empty() && self.scheduler.is_empty()
+    }
+
+    /// Whether rows decode or read their prompts.
+    pub(crate) fn is_working(&self) -> bool {
+        !self.batch.is_empty() || self.scheduler.is_reading()
+    }
+
+    /// Sets whether another model takes up memory that it may give back: requests that do not fit wait for that
+    /// instead of being refused.
+    pub(crate) fn set_memory_shared(&mut self, is_shared: bool) {
+        self.is_memory_shared = is_shared;
+    }
+
+    /// Frees the model. Requests must have ended.
+    pub(crate) fn unload(self) -> FreedMemory {
+        let before_bytes = self.backend.memory().active_bytes;
+        FreedMemory { before_bytes, after_bytes: self.backend.unload().active_bytes }
     }
 
     /// The backend, for its counters.

@@ -61,6 +61,15 @@ pub enum EngineError {
     /// The model is still loading.
     #[error("the model is still loading")]
     NotReady,
+    /// Another model has taken the place of the one that was asked.
+    #[error("another model was loaded")]
+    ModelReplaced,
+    /// The model that was asked was unloaded.
+    #[error("the model was unloaded")]
+    ModelUnloaded,
+    /// The load was given up before it was done.
+    #[error("loading the model was cancelled")]
+    LoadCancelled,
     /// The engine was shut down.
     #[error("the engine was shut down")]
     Stopped,

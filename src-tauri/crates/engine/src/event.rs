@@ -256,6 +256,13 @@ impl EventSender {
         self.post(event);
     }
 
+    /// Posts a failure as the terminal event, with nothing measured.
+    pub(crate) fn refuse(mut self, error: EngineError) {
+        if let Some(summary) = self.stub.take() {
+            self.post(EngineEvent::Failed { error, summary });
+        }
+    }
+
     /// Whether the caller dropped its receiver.
     pub(crate) fn is_receiver_gone(&self) -> bool {
         self.mailbox.lock().is_receiver_gone

@@ -15,6 +15,9 @@
 //! cache follows by the same list; snapshots of it stay for the next turn.
 //!
 //! A row fails alone. Only a fault of the backend ends the batch, and only repeated faults or a panic the engine.
+//!
+//! Models come and go on the same thread ([`loading`]): a new one is read in slices between the steps of the one that
+//! answers, and takes its place when it is ready.
 #![deny(missing_docs)]
 
 pub mod backend;
@@ -25,6 +28,7 @@ pub mod error;
 pub mod event;
 pub mod gate;
 mod grammar;
+pub mod loading;
 mod memory;
 pub mod metrics;
 pub mod overlap;
@@ -48,6 +52,7 @@ pub use event::{
     EngineEvent, EventReceiver, FinishReason, RequestSummary, RowPath, TextPart, TokenLogprobEntry,
 };
 pub use gate::{ForcedReference, GateMode, Reason, SamplerKind, SamplingPath};
+pub use loading::{FreedMemory, LoadStep, Loading, Replace};
 pub use memory::LedgerUse;
 pub use metrics::steps::{StepBar, StepStats};
 pub use overlap::{OverlapMode, OverlapOff};

@@ -63,6 +63,13 @@ pub(crate) struct Submission {
     pub(crate) ticket: QueueTicket,
 }
 
+impl Submission {
+    /// Ends a request that no engine has taken.
+    pub(crate) fn refuse(self, error: EngineError) {
+        self.events.refuse(error);
+    }
+}
+
 /// Checks a request against the model and the queue, compiles its grammar, and draws its seed if it brought none.
 ///
 /// # Errors

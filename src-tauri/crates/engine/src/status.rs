@@ -12,15 +12,24 @@ use crate::{
     overlap::OverlapMode,
 };
 
-/// State of the engine as a whole.
+/// State of one model and the engine that runs it. Those after [`EnginePhase::Ready`] are final.
 #[derive(Debug, Clone)]
 pub enum EnginePhase {
-    /// Building the backend.
-    Loading,
+    /// Reading the weights.
+    Loading {
+        /// Bytes on the device.
+        done_bytes: u64,
+        /// Bytes in all; 0 until the files were opened.
+        total_bytes: u64,
+    },
     /// Takes requests.
     Ready,
-    /// Takes no requests any more; its thread has ended.
+    /// Could not be loaded, or takes no requests any more.
     Failed(EngineError),
+    /// Another model has taken its place.
+    Replaced,
+    /// Was unloaded to give its memory back.
+    Unloaded,
     /// Was shut down.
     Stopped,
 }

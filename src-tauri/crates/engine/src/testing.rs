@@ -5,6 +5,7 @@
 //! contract of [`crate::backend`] and panics, with the reason, when the engine breaks it.
 
 mod fake_backend;
+mod loading;
 mod script;
 mod tokenizer;
 
@@ -16,6 +17,7 @@ use std::{
 use crate::clock::Clock;
 
 pub use fake_backend::{Call, FakeBackend, LoggedCall};
+pub use loading::{LoadFault, LoadGate, SLICE_BYTES, ScriptedLoad};
 pub use script::{Answer, BadLogits, FakeRow, FaultAt, LogitsOf, Scenario, Script};
 pub use tokenizer::{
     END_OF_TEXT, END_OF_TURN, START_OF_TURN, SpecialTags, VOCAB_TOKENS, byte_tokenizer, tag_token_tokenizer,

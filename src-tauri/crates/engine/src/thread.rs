@@ -1,37 +1,42 @@
-//! The thread that owns the backend, and the handle that everybody else holds.
+//! The thread that owns the backend, and the handles that everybody else holds: one per model that was loaded.
 
 mod heartbeat;
+mod host;
+mod load;
+mod publisher;
+mod served;
 
 use std::{
     io,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, mpsc},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+        mpsc,
+    },
     thread::JoinHandle,
     time::{Duration, Instant},
 };
 
 use text::Tokenizer;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 use crate::{
     BackendError, EngineError, RequestId,
-    backend::{Backend, BackendFacts},
-    clock::SystemClock,
-    engine::Engine,
-    error::panic_message,
+    backend::Backend,
     event::EventReceiver,
     gate::GateMode,
-    metrics::steps::StepStats,
+    loading::{FreedMemory, Loading, Replace},
     overlap::OverlapMode,
-    request::{Intake, NewRequest, OwnerId, Submission, check},
-    status::{EnginePhase, EngineSnapshot},
+    request::{Intake, NewRequest, OwnerId, check},
+    status::EngineSnapshot,
 };
 
 use heartbeat::Heartbeat;
 pub use heartbeat::{Pulse, STUCK_AFTER};
-
-/// Least time between two snapshots while nothing but progress is to be told.
-const SNAPSHOT_EVERY: Duration = Duration::from_millis(100);
+use host::{Command, Host, Steer};
+use load::LoadOrder;
+use publisher::{Publisher, Status, ready_facts};
+use served::{Start, erase};
 
 /// What an engine needs besides its backend.
 #[derive(Debug, Clone)]
@@ -68,70 +73,113 @@ impl EngineConfig {
     }
 }
 
-enum Command {
-    Submit(Box<Submission>),
-    Cancel(RequestId),
-    Forget(OwnerId),
-    SetGateMode(GateMode),
-    SetOverlap(OverlapMode),
-    ShutDown,
-}
+/// Names a model from the beginning of its load on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ModelId(u64);
+
+// One counter for all threads of the process.
+static NEXT_MODEL: AtomicU64 = AtomicU64::new(1);
 
 /// Owns the engine's thread. Dropping it asks the thread to stop and waits until it has.
+///
+/// At most one model answers and one more is being loaded. The thread stays when a model fails or is unloaded.
 pub struct EngineThread {
     commands: mpsc::Sender<Command>,
+    heartbeat: Heartbeat,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Reaches the engine from any thread. No method waits for the engine; [`EngineHandle::submit`] takes as long as the
-/// request's grammar takes to compile.
+/// Reaches one model from any thread. No method waits for the engine; [`EngineHandle::submit`] takes as long as the
+/// request's grammar takes to compile. Once the model was replaced or unloaded, the handle refuses everything.
 #[derive(Clone)]
 pub struct EngineHandle {
+    model: ModelId,
     commands: mpsc::Sender<Command>,
     intake: Intake,
-    status: watch::Receiver<Arc<EngineSnapshot>>,
+    status: Status,
     heartbeat: Heartbeat,
 }
 
 impl EngineThread {
-    /// Starts the thread and returns at once; `build` runs on it, so `B` need not be `Send`. The status tells when
-    /// the backend is ready, or why it is not.
+    /// Starts the thread and returns at once; `start` and what it returns run on the thread, so neither the load nor
+    /// `B` need be `Send`. The status tells when the model is ready, or why it is not.
     ///
     /// # Errors
     /// The system's own, if it cannot start a thread.
-    pub fn spawn<B: Backend + 'static>(
+    pub fn spawn<B, L>(
         config: EngineConfig,
-        build: impl FnOnce() -> Result<B, BackendError> + Send + 'static,
-    ) -> io::Result<(Self, EngineHandle)> {
+        start: impl FnOnce() -> Result<L, BackendError> + Send + 'static,
+    ) -> io::Result<(Self, EngineHandle)>
+    where
+        B: Backend + 'static,
+        L: Loading<B> + 'static,
+    {
         let (commands, inbox) = mpsc::channel();
-        let first = EngineSnapshot {
-            phase: EnginePhase::Loading,
-            facts: None,
-            gate_mode: config.gate_mode,
-            overlap: config.overlap,
-            allowed_rows: 0,
-            rows: Vec::new(),
-            steps: StepStats::default(),
-            memory: None,
-            ledger: None,
-        };
-        let (publish, status) = watch::channel(Arc::new(first));
-        let intake = Intake::new(config.max_queued, config.tokenizer.clone());
         let heartbeat = Heartbeat::new(Instant::now());
-        let handle = EngineHandle {
-            commands: commands.clone(),
-            intake: intake.clone(),
-            status,
-            heartbeat: heartbeat.clone(),
-        };
-        let publisher = Publisher { publish, published_at: Instant::now(), heartbeat };
-        let run = move || run(config, intake, build, &inbox, publisher);
+        let (order, handle) = begin(&commands, &heartbeat, config, erase(start), Replace::Beside);
+        let own = heartbeat.clone();
+        let run = move || Host::new(inbox, own, order).run();
         let thread = std::thread::Builder::new().name("engine".into()).spawn(run)?;
-        Ok((Self { commands, thread: Some(thread) }, handle))
+        Ok((Self { commands, heartbeat, thread: Some(thread) }, handle))
+    }
+
+    /// Loads another model, in slices between the steps of the one that runs, and lets it answer once it is ready. A
+    /// load already under way is given up. Returns at once: the new handle's status tells how the load goes.
+    ///
+    /// The handles of the model that was replaced end in [`crate::EnginePhase::Replaced`], its requests with
+    /// [`EngineError::ModelReplaced`]. What becomes of it when the load fails or is cancelled, `replace` says.
+    pub fn replace<B, L>(
+        &self,
+        config: EngineConfig,
+        start: impl FnOnce() -> Result<L, BackendError> + Send + 'static,
+        replace: Replace,
+    ) -> EngineHandle
+    where
+        B: Backend + 'static,
+        L: Loading<B> + 'static,
+    {
+        let (order, handle) = begin(&self.commands, &self.heartbeat, config, erase(start), replace);
+        if let Err(mpsc::SendError(Command::Load(order))) = self.commands.send(Command::Load(Box::new(order)))
+        {
+            order.refuse();
+        }
+        handle
+    }
+
+    /// Unloads the model that runs, gives up a load under way, and keeps the thread. Requests end with
+    /// [`EngineError::ModelUnloaded`].
+    ///
+    /// The receiver gets what was measured once that is done; it is closed without if no model was loaded.
+    pub fn unload(&self) -> oneshot::Receiver<FreedMemory> {
+        let (freed, receiver) = oneshot::channel();
+        // A thread that has ended drops the sender.
+        let _ = self.commands.send(Command::Unload(freed));
+        receiver
     }
 
     /// Ends every request and the thread, and waits until it has ended.
     pub fn shutdown(self) {}
+}
+
+/// Prepares a load and the handle of its model.
+fn begin(
+    commands: &mpsc::Sender<Command>,
+    heartbeat: &Heartbeat,
+    config: EngineConfig,
+    start: Start,
+    replace: Replace,
+) -> (LoadOrder, EngineHandle) {
+    let (publisher, status) = Publisher::new(&config);
+    let model = ModelId(NEXT_MODEL.fetch_add(1, Ordering::Relaxed));
+    let intake = Intake::new(config.max_queued, config.tokenizer.clone());
+    let handle = EngineHandle {
+        model,
+        commands: commands.clone(),
+        intake: intake.clone(),
+        status,
+        heartbeat: heartbeat.clone(),
+    };
+    (LoadOrder { id: model, config, intake, publisher, start, replace }, handle)
 }
 
 impl Drop for EngineThread {
@@ -149,38 +197,45 @@ impl EngineHandle {
     /// Checks a request and hands it to the engine.
     ///
     /// # Errors
-    /// [`EngineError::NotReady`] while the model loads; [`EngineError::Stopped`] or the error that stopped the engine
-    /// afterwards; [`EngineError::EmptyPrompt`], [`EngineError::PromptTooLong`], [`EngineError::UnknownToken`],
+    /// [`EngineError::NotReady`] while the model loads; [`EngineError::ModelReplaced`], [`EngineError::ModelUnloaded`],
+    /// [`EngineError::Stopped`] or the error that ended the model afterwards; [`EngineError::EmptyPrompt`], [`EngineError::PromptTooLong`], [`EngineError::UnknownToken`],
     /// [`EngineError::TooLarge`], [`EngineError::QueueFull`]; of a grammar [`EngineError::Grammar`],
     /// [`EngineError::GrammarDeadEnd`] or [`EngineError::GrammarFailed`].
     pub fn submit(&self, request: NewRequest) -> Result<(RequestId, EventReceiver), EngineError> {
-        let (submission, receiver) = check(request, &self.ready_facts()?, &self.intake)?;
+        let (submission, receiver) = check(request, &ready_facts(&self.status.borrow())?, &self.intake)?;
         let id = submission.id;
-        match self.commands.send(Command::Submit(Box::new(submission))) {
+        let submission = Box::new(submission);
+        let command = Command::Submit { model: self.model, submission, status: self.status.clone() };
+        match self.commands.send(command) {
             Ok(()) => Ok((id, receiver)),
             // The thread publishes why it ends before it stops listening.
-            Err(_) => Err(self.ready_facts().err().unwrap_or(EngineError::Stopped)),
+            Err(_) => Err(ready_facts(&self.status.borrow()).err().unwrap_or(EngineError::Stopped)),
         }
     }
 
     /// Ends a request at the next boundary. Does nothing if it has ended.
     pub fn cancel(&self, id: RequestId) {
-        self.send(Command::Cancel(id));
+        self.send(Steer::Cancel(id));
     }
 
     /// Frees the KV snapshots that only `owner`'s requests have left behind. Those still running leave none.
     pub fn forget(&self, owner: OwnerId) {
-        self.send(Command::Forget(owner));
+        self.send(Steer::Forget(owner));
     }
 
     /// Sets the mode of the gate from the next step on.
     pub fn set_gate_mode(&self, mode: GateMode) {
-        self.send(Command::SetGateMode(mode));
+        self.send(Steer::SetGateMode(mode));
     }
 
     /// Sets whether forward passes may be submitted ahead, from the next step on.
     pub fn set_overlap(&self, overlap: OverlapMode) {
-        self.send(Command::SetOverlap(overlap));
+        self.send(Steer::SetOverlap(overlap));
+    }
+
+    /// Gives up this model's load: its status ends in [`EngineError::LoadCancelled`]. Does nothing once it is ready.
+    pub fn cancel_load(&self) {
+        let _ = self.commands.send(Command::CancelLoad(self.model));
     }
 
     /// Snapshots of the engine: at most ten a second while it works, and one at each change of the phase, of the
@@ -193,126 +248,13 @@ impl EngineHandle {
     pub fn pulse(&self) -> Pulse {
         match self.status.has_changed() {
             Ok(_) => self.heartbeat.pulse(Instant::now()),
-            // The thread holds the other end as long as it runs.
+            // The thread holds the other end as long as it has the model.
             Err(_) => Pulse::Dead,
         }
     }
 
-    fn ready_facts(&self) -> Result<BackendFacts, EngineError> {
-        let snapshot = self.status.borrow();
-        match (&snapshot.phase, &snapshot.facts) {
-            (EnginePhase::Ready, Some(facts)) => Ok(facts.clone()),
-            (EnginePhase::Failed(error), _) => Err(error.clone()),
-            (EnginePhase::Stopped, _) => Err(EngineError::Stopped),
-            (EnginePhase::Loading | EnginePhase::Ready, _) => Err(EngineError::NotReady),
-        }
+    fn send(&self, steer: Steer) {
+        // An engine that has ended has nothing left to cancel or to set.
+        let _ = self.commands.send(Command::Steer { model: self.model, steer });
     }
-
-    fn send(&self, command: Command) {
-        // A stopped engine has nothing left to cancel or to set.
-        let _ = self.commands.send(command);
-    }
-}
-
-/// Tells the world how the engine is.
-struct Publisher {
-    publish: watch::Sender<Arc<EngineSnapshot>>,
-    published_at: Instant,
-    heartbeat: Heartbeat,
-}
-
-impl Publisher {
-    fn publish(&mut self, snapshot: EngineSnapshot) {
-        self.published_at = Instant::now();
-        self.publish.send_replace(Arc::new(snapshot));
-    }
-
-    fn is_due(&self) -> bool {
-        self.published_at.elapsed() >= SNAPSHOT_EVERY
-    }
-
-    /// Publishes the last snapshot of an engine's life: everything as it was, but no rows.
-    fn publish_end(&mut self, phase: EnginePhase) {
-        let latest = self.publish.borrow().as_ref().clone();
-        self.publish(EngineSnapshot { phase, rows: Vec::new(), ..latest });
-    }
-}
-
-fn run<B: Backend>(
-    config: EngineConfig,
-    intake: Intake,
-    build: impl FnOnce() -> Result<B, BackendError>,
-    inbox: &mpsc::Receiver<Command>,
-    mut publisher: Publisher,
-) {
-    let backend = match catch_unwind(AssertUnwindSafe(build)) {
-        Ok(Ok(backend)) => backend,
-        Ok(Err(error)) => return publisher.publish_end(EnginePhase::Failed(EngineError::Load(error.into()))),
-        Err(panic) => return publisher.publish_end(EnginePhase::Failed(panicked(panic.as_ref()))),
-    };
-    let mut engine = Engine::with_queue(config, backend, Arc::new(SystemClock), intake);
-    publisher.publish(engine.snapshot(EnginePhase::Ready));
-    let served = catch_unwind(AssertUnwindSafe(|| serve(&mut engine, inbox, &mut publisher)));
-    let error = match served {
-        Ok(Ok(())) => EngineError::Stopped,
-        Ok(Err(error)) => error,
-        Err(panic) => panicked(panic.as_ref()),
-    };
-    if !matches!(error, EngineError::Stopped) {
-        tracing::error!(error = &error as &dyn std::error::Error, "the engine gave up");
-    }
-    // First the phase: whoever learns of an ended request must find the engine ended too.
-    publisher.publish_end(match &error {
-        EngineError::Stopped => EnginePhase::Stopped,
-        error => EnginePhase::Failed(error.clone()),
-    });
-    while let Ok(command) = inbox.try_recv() {
-        // What was asked for in the meantime ends like the rest.
-        let _ = obey(&mut engine, command);
-    }
-    engine.fail_all(&error);
-}
-
-fn panicked(payload: &(dyn std::any::Any + Send)) -> EngineError {
-    EngineError::Panicked { message: panic_message(payload) }
-}
-
-/// Runs the engine until it is asked to stop, or has to.
-fn serve<B: Backend>(
-    engine: &mut Engine<B>,
-    inbox: &mpsc::Receiver<Command>,
-    publisher: &mut Publisher,
-) -> Result<(), EngineError> {
-    loop {
-        if engine.is_idle() {
-            publisher.heartbeat.rest();
-            publisher.publish(engine.snapshot(EnginePhase::Ready));
-            let Ok(command) = inbox.recv() else { return Ok(()) };
-            if obey(engine, command).is_break() {
-                return Ok(());
-            }
-        }
-        while let Ok(command) = inbox.try_recv() {
-            if obey(engine, command).is_break() {
-                return Ok(());
-            }
-        }
-        publisher.heartbeat.beat(Instant::now());
-        engine.step()?;
-        if engine.take_news() || publisher.is_due() {
-            publisher.publish(engine.snapshot(EnginePhase::Ready));
-        }
-    }
-}
-
-fn obey<B: Backend>(engine: &mut Engine<B>, command: Command) -> std::ops::ControlFlow<()> {
-    match command {
-        Command::Submit(submission) => engine.enqueue(*submission),
-        Command::Cancel(id) => engine.cancel(id),
-        Command::Forget(owner) => engine.forget(owner),
-        Command::SetGateMode(mode) => engine.set_gate_mode(mode),
-        Command::SetOverlap(overlap) => engine.set_overlap(overlap),
-        Command::ShutDown => return std::ops::ControlFlow::Break(()),
-    }
-    std::ops::ControlFlow::Continue(())
 }

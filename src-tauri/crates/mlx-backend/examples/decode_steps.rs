@@ -20,7 +20,7 @@ struct Arm {
 
 impl Arm {
     fn new(model: &Path, rows: usize, prompt_tokens: usize) -> Result<Arm, Error> {
-        let options = LoadOptions { max_rows: rows, tokenizer_tokens: 49_152 };
+        let options = LoadOptions::new(rows, 49_152);
         let mut backend = MlxBackend::load(model, options)?;
         let mut inputs = Vec::new();
         for row in 0..rows {

@@ -48,7 +48,7 @@ fn main() -> Result<(), BackendError> {
     let mut args = std::env::args().skip(1);
     let folder = PathBuf::from(args.next().ok_or("the model's folder is missing")?);
     let trials: usize = args.next().map_or(Ok(7), |text| text.parse())?;
-    let mut backend = MlxBackend::load(&folder, LoadOptions { max_rows: 8, tokenizer_tokens: 49_152 })?;
+    let mut backend = MlxBackend::load(&folder, LoadOptions::new(8, 49_152))?;
     println!(
         "median (least) ms a step | MLX, plain | MLX, overlapped | in place, plain | in place, overlapped"
     );

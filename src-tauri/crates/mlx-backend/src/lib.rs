@@ -13,19 +13,21 @@ pub mod device;
 mod error;
 pub mod kv_cache;
 pub mod load;
+mod loading;
 pub mod model;
 pub mod mx;
 pub mod sampling;
 mod snapshots;
 
 pub use error::MlxError;
+pub use loading::{LoadOptions, MlxLoading};
 
 use crate::attention::{AttentionClass, Pass, Rope};
 use crate::config::ModelConfig;
 use crate::device::ComputeDevice;
 use crate::error::Result;
 use crate::kv_cache::{ColumnWrites, KvCache, KvShape, PrivateKv};
-use crate::load::{Numerics, Weights};
+use crate::load::Numerics;
 use crate::model::decoder::Decoder;
 use crate::mx::{Array, Dtype, Purpose, kv_write, ops};
 use crate::sampling::fused::{Sampler, Submitted, take_rows};
@@ -34,19 +36,10 @@ use engine::backend::{
     Backend, BackendError, BackendFacts, Counters, FusedRead, MemoryUse, RowSampling, Sampled, SnapshotId,
     StepInput,
 };
-use engine::{RequestId, TokenId};
+use engine::{LoadStep, RequestId, TokenId};
 use mlx_rs::memory;
 use std::collections::HashMap;
 use std::path::Path;
-
-/// What the folder does not say.
-#[derive(Debug, Clone, Copy)]
-pub struct LoadOptions {
-    /// Most rows a batch can hold.
-    pub max_rows: usize,
-    /// Ids the tokenizer knows; the model's logits may be wider.
-    pub tokenizer_tokens: u32,
-}
 
 /// A loaded model and the state of its batch.
 pub struct MlxBackend {
@@ -78,6 +71,11 @@ fn dtype_name(dtype: Dtype) -> &'static str {
     }
 }
 
+fn memory_use(kv_cache_bytes: u64) -> MemoryUse {
+    let peak_bytes = memory::peak_memory().unwrap_or(0) as u64;
+    MemoryUse { kv_cache_bytes, active_bytes: device::active_bytes(), peak_bytes }
+}
+
 /// In place on the CPU, where the write exists; GPUs have MLX's own.
 fn column_writes(numerics: Numerics) -> ColumnWrites {
     match numerics {
@@ -87,27 +85,38 @@ fn column_writes(numerics: Numerics) -> ColumnWrites {
 }
 
 impl MlxBackend {
-    /// Loads the model folder `dir` on the default device. Call it on the thread that will run the model.
+    /// Begins to load the model folder `dir` on the default device: see [`MlxLoading`]. Nothing happens yet.
+    pub fn start_load(dir: &Path, options: LoadOptions) -> MlxLoading {
+        MlxLoading::new(dir, options)
+    }
+
+    /// Loads the model folder `dir` at one go. Call it on the thread that will run the model.
     ///
     /// # Errors
-    /// As [`ModelConfig::from_dir`] and [`Weights`]; nothing stays allocated.
+    /// As [`MlxLoading::read_slice`]; nothing stays allocated.
     pub fn load(dir: &Path, options: LoadOptions) -> Result<MlxBackend> {
-        let device = ComputeDevice::open()?;
-        let numerics = device.numerics;
-        if numerics == Numerics::FullPrecision {
-            ops::disable_compile();
+        let mut loading = MlxLoading::new(dir, options);
+        loop {
+            if let LoadStep::Ready(backend) = loading.read_slice()? {
+                return Ok(backend);
+            }
         }
-        let config = ModelConfig::from_dir(dir)?;
-        let mut weights = Weights::open(dir, &config, numerics)?;
-        let model = model::load(&mut weights)?;
-        weights.finish()?;
-        mx::wait(model.arrays(), Purpose::Load)?;
+    }
+
+    /// A model whose weights are on the device.
+    fn new(
+        config: &ModelConfig,
+        model: Decoder,
+        device: ComputeDevice,
+        options: LoadOptions,
+    ) -> Result<MlxBackend> {
+        let numerics = device.numerics;
         let dtype = model.compute_dtype();
         let kv_shape =
             KvShape { layers: config.layers, kv_heads: config.kv_heads, head_dim: config.head_dim, dtype };
         let facts = BackendFacts {
             vocab_width: config.vocab as u32,
-            context_tokens: config.context_tokens,
+            context_tokens: config.context_tokens.min(options.context_tokens.unwrap_or(u32::MAX)),
             model_bytes: model.arrays().iter().map(|array| array.nbytes() as u64).sum(),
             kv_cache_bytes_per_token: kv_shape.bytes_per_token(),
             layers: config.layers as u32,
@@ -136,6 +145,15 @@ impl MlxBackend {
             attention: None,
             forwards: 0,
         })
+    }
+
+    /// Waits for what the device still computes, whatever becomes of it: its buffers are not free before.
+    fn settle(&self) {
+        let submitted = self.submitted.iter().map(|submitted| &submitted.tokens);
+        let ahead = self.logits.iter().filter(|_| self.is_ahead);
+        if let Err(error) = mx::wait(submitted.chain(ahead), Purpose::Load) {
+            tracing::debug!(%error, "the last step of an unloaded model failed");
+        }
     }
 
     fn logits(&self) -> Result<&Array> {
@@ -364,11 +382,13 @@ impl Backend for MlxBackend {
     }
 
     fn memory(&self) -> MemoryUse {
-        let bytes = |reading: Result<usize, mlx_rs::error::Exception>| reading.unwrap_or(0) as u64;
-        MemoryUse {
-            kv_cache_bytes: self.cache.bytes(),
-            active_bytes: bytes(memory::active_memory()),
-            peak_bytes: bytes(memory::peak_memory()),
-        }
+        memory_use(self.cache.bytes())
+    }
+
+    fn unload(self) -> MemoryUse {
+        self.settle();
+        drop(self);
+        device::give_back_memory();
+        memory_use(0)
     }
 }

@@ -29,7 +29,7 @@ pub fn model_dir() -> PathBuf {
 
 pub fn load() -> (MlxBackend, Tokenizer) {
     let tokenizer = Tokenizer::from_dir(&model_dir()).unwrap();
-    let options = LoadOptions { max_rows: 16, tokenizer_tokens: tokenizer.vocab_tokens() as u32 };
+    let options = LoadOptions::new(16, tokenizer.vocab_tokens() as u32);
     (MlxBackend::load(&model_dir(), options).unwrap(), tokenizer)
 }
 

@@ -64,8 +64,9 @@ impl<B: Backend> Engine<B> {
         }
     }
 
+    /// Whether nobody will free memory but the engine itself.
     fn is_alone(&self) -> bool {
-        self.batch.is_empty() && self.scheduler.prefilling().len() == 0
+        !self.is_working() && !self.is_memory_shared
     }
 
     /// What is spoken for now.

@@ -46,6 +46,8 @@ pub enum Call {
     Reset,
     /// A row sampled alone.
     SampleRow(usize),
+    /// The model was freed.
+    Unload,
 }
 
 /// A call and when it ended.
@@ -432,5 +434,11 @@ impl Backend for FakeBackend {
         let foreign_bytes = self.script.foreign_bytes.load(Ordering::Relaxed);
         let active_bytes = bytes_of(batch + apart) + self.untrimmed_bytes + foreign_bytes;
         MemoryUse { kv_cache_bytes: bytes_of(batch), active_bytes, peak_bytes: active_bytes }
+    }
+
+    fn unload(self) -> MemoryUse {
+        self.note(Call::Unload);
+        let active_bytes = self.script.foreign_bytes.load(Ordering::Relaxed);
+        MemoryUse { kv_cache_bytes: 0, active_bytes, peak_bytes: active_bytes }
     }
 }

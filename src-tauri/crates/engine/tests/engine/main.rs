@@ -18,6 +18,7 @@ mod reference;
 mod stats;
 mod steering;
 mod support;
+mod switching;
 mod text;
 mod thinking;
 mod thread;

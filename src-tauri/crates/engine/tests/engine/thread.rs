@@ -3,21 +3,21 @@
 use crate::support::{params, tokenizer};
 use engine::{
     EngineConfig, EngineError, EngineEvent, EngineHandle, EnginePhase, EngineSnapshot, EngineThread,
-    EventReceiver, FinishReason, GateMode, NewRequest, OwnerId, Pulse, RequestId,
+    EventReceiver, FinishReason, GateMode, LoadStep, NewRequest, OwnerId, Pulse, RequestId,
     params::SamplingParams,
-    testing::{Answer, FakeBackend, Scenario, Script},
+    testing::{Answer, FakeBackend, Scenario, Script, ScriptedLoad},
 };
 use std::{
     sync::mpsc,
     time::{Duration, Instant},
 };
 
-fn request(prompt: &str, params: SamplingParams) -> NewRequest {
+pub fn request(prompt: &str, params: SamplingParams) -> NewRequest {
     let prompt = prompt.bytes().map(u32::from).collect();
     NewRequest { prompt, params: params.validate().unwrap(), owner: None, arrived_at: Instant::now() }
 }
 
-fn long() -> SamplingParams {
+pub fn long() -> SamplingParams {
     SamplingParams { max_tokens: 100_000, ..params() }
 }
 
@@ -26,25 +26,25 @@ fn endless() -> Script {
     Script { answer: Answer::Hashed { eos_one_in: 0 }, step, context_tokens: 1 << 20, ..Script::default() }
 }
 
-async fn ready(handle: &EngineHandle) {
+pub async fn ready(handle: &EngineHandle) {
     let mut status = handle.status();
-    status.wait_for(|snapshot| !matches!(snapshot.phase, EnginePhase::Loading)).await.unwrap();
+    status.wait_for(|snapshot| !matches!(snapshot.phase, EnginePhase::Loading { .. })).await.unwrap();
 }
 
 async fn start(script: impl Into<Script>) -> (EngineThread, EngineHandle) {
     let script = script.into();
     let config = EngineConfig { max_queued: 3, ..EngineConfig::new(tokenizer()) };
-    let (thread, handle) = EngineThread::spawn(config, move || Ok(FakeBackend::new(script))).unwrap();
+    let (thread, handle) = EngineThread::spawn(config, move || Ok(ScriptedLoad::new(script, 2))).unwrap();
     ready(&handle).await;
     (thread, handle)
 }
 
-fn submit(handle: &EngineHandle, prompt: &str, params: SamplingParams) -> (RequestId, EventReceiver) {
+pub fn submit(handle: &EngineHandle, prompt: &str, params: SamplingParams) -> (RequestId, EventReceiver) {
     handle.submit(request(prompt, params)).unwrap()
 }
 
 /// Reads to the end. Returns the text and the terminal event.
-async fn read(receiver: &mut EventReceiver) -> (String, EngineEvent) {
+pub async fn read(receiver: &mut EventReceiver) -> (String, EngineEvent) {
     let (mut text, mut terminal) = (String::new(), Vec::new());
     while let Some(events) = receiver.recv().await {
         for event in events {
@@ -59,7 +59,7 @@ async fn read(receiver: &mut EventReceiver) -> (String, EngineEvent) {
     (text, terminal.remove(0))
 }
 
-fn error_of(event: EngineEvent) -> EngineError {
+pub fn error_of(event: EngineEvent) -> EngineError {
     match event {
         EngineEvent::Failed { error, .. } => error,
         other => panic!("{other:?} is not a failure"),
@@ -104,11 +104,11 @@ async fn snapshots_come_at_most_ten_times_a_second() {
 async fn a_loading_engine_refuses_and_a_failed_one_says_why() {
     let (release, gate) = mpsc::channel::<()>();
     let config = EngineConfig::new(tokenizer());
-    let build = move || -> Result<FakeBackend, engine::BackendError> {
+    let start = move || -> Result<ScriptedLoad, engine::BackendError> {
         let _ = gate.recv();
         Err("no such folder".into())
     };
-    let (thread, handle) = EngineThread::spawn(config, build).unwrap();
+    let (thread, handle) = EngineThread::spawn(config, start).unwrap();
     assert!(matches!(handle.submit(request("p", params())), Err(EngineError::NotReady)));
     release.send(()).unwrap();
     ready(&handle).await;
@@ -137,8 +137,8 @@ async fn a_panic_ends_every_request_and_is_told() {
 #[tokio::test]
 async fn a_panic_while_loading_is_told() {
     let config = EngineConfig::new(tokenizer());
-    let build = || -> Result<FakeBackend, engine::BackendError> { panic!("weights") };
-    let (_thread, handle) = EngineThread::spawn(config, build).unwrap();
+    let start = || -> Result<ScriptedLoad, engine::BackendError> { panic!("weights") };
+    let (_thread, handle) = EngineThread::spawn(config, start).unwrap();
     ready(&handle).await;
     assert!(matches!(handle.status().borrow().phase, EnginePhase::Failed(EngineError::Panicked { .. })));
 }
@@ -199,12 +199,12 @@ async fn a_full_queue_refuses_and_has_room_again_when_rows_leave() {
 #[tokio::test]
 async fn an_idle_engine_leaves_the_backend_alone() {
     let (sender, logs) = mpsc::channel();
-    let build = move || {
+    let load = move || {
         let backend = FakeBackend::new(Scenario::ShortAnswers);
         sender.send(backend.log()).unwrap();
-        Ok(backend)
+        Ok(LoadStep::Ready(backend))
     };
-    let (_thread, handle) = EngineThread::spawn(EngineConfig::new(tokenizer()), build).unwrap();
+    let (_thread, handle) = EngineThread::spawn(EngineConfig::new(tokenizer()), || Ok(load)).unwrap();
     ready(&handle).await;
     let (_, mut receiver) = submit(&handle, "p", params());
     read(&mut receiver).await;
@@ -235,8 +235,8 @@ async fn what_a_conversation_left_is_published_and_goes_when_it_is_forgotten() {
 #[tokio::test]
 async fn a_cap_on_memory_holds_from_submission_on() {
     let config = EngineConfig { max_memory_bytes: Some(20_000), ..EngineConfig::new(tokenizer()) };
-    let build = || Ok(FakeBackend::new(Script::default()));
-    let (_thread, handle) = EngineThread::spawn(config, build).unwrap();
+    let start = || Ok(ScriptedLoad::new(Script::default(), 1));
+    let (_thread, handle) = EngineThread::spawn(config, start).unwrap();
     ready(&handle).await;
     let refused = handle.submit(request("p", SamplingParams { max_tokens: 4_000, ..params() }));
     assert!(matches!(refused, Err(EngineError::TooLarge { limit_bytes: 20_000, .. })), "{refused:?}");

@@ -17,7 +17,7 @@ const TOLERANCE: f32 = 1e-4;
 const CHUNK_TOKENS: usize = 7;
 
 fn options() -> LoadOptions {
-    LoadOptions { max_rows: 3, tokenizer_tokens: 96 }
+    LoadOptions::new(3, 96)
 }
 
 /// Joins a row for `prompt`, read in chunks of `chunk_tokens`; returns its next input.

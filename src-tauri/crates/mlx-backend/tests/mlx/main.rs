@@ -7,6 +7,7 @@ mod formula;
 mod heads;
 mod kv_cache;
 mod linear;
+mod loading;
 mod logits;
 #[cfg(target_os = "linux")]
 mod native;

@@ -15,7 +15,7 @@ pub fn folder() -> PathBuf {
 
 /// The starter model, loaded.
 pub fn load() -> MlxBackend {
-    let options = LoadOptions { max_rows: 16, tokenizer_tokens: 49_152 };
+    let options = LoadOptions::new(16, 49_152);
     MlxBackend::load(&folder(), options).expect("the starter model loads")
 }
 
