@@ -196,6 +196,7 @@ fn text_code(error: &TextError) -> ErrorCode {
         | TextError::TemplateRefused { .. }
         | TextError::TemplateFailed { .. }
         | TextError::TemplateEndless { .. }
+        | TextError::TemplateOutput { .. }
         | TextError::TemplateCutsLiteral { .. } => ErrorCode::TemplateRejected,
         TextError::Read { .. } | TextError::Json { .. } | TextError::TokenizerFile { .. } => {
             ErrorCode::ModelUnusable

@@ -5,7 +5,7 @@ use text::ChatMessage;
 
 /// Builds the messages of a prompt: system prompt if there is one, the path, then the new question.
 ///
-/// What was thought before an answer is not part of it: templates drop it, and it would only fill the context window.
+/// What was thought before an answer goes with it: whether the model sees it again is for its chat template to say.
 /// Answers that were stopped, interrupted or failed count with the text they have; those without text are left out,
 /// and the questions around them become one, because some templates refuse two questions in a row.
 pub fn messages(system_prompt: &str, path: &[Message], question: &str) -> Vec<ChatMessage> {
@@ -14,19 +14,22 @@ pub fn messages(system_prompt: &str, path: &[Message], question: &str) -> Vec<Ch
         messages.push(ChatMessage::new(text::Role::System, system_prompt));
     }
     for message in path.iter().filter(|message| !message.text.is_empty()) {
-        push(&mut messages, role(message.role), &message.text);
+        let said = ChatMessage::new(role(message.role), message.text.as_str());
+        let reasoning = (!message.thinking.is_empty()).then(|| message.thinking.clone());
+        push(&mut messages, ChatMessage { reasoning, ..said });
     }
-    push(&mut messages, text::Role::User, question);
+    push(&mut messages, ChatMessage::new(text::Role::User, question));
     messages
 }
 
-fn push(messages: &mut Vec<ChatMessage>, role: text::Role, content: &str) {
+fn push(messages: &mut Vec<ChatMessage>, next: ChatMessage) {
     match messages.last_mut() {
-        Some(last) if last.role == role => {
+        Some(last) if last.role == next.role => {
             last.content.push_str("\n\n");
-            last.content.push_str(content);
+            last.content.push_str(&next.content);
+            last.reasoning = last.reasoning.take().or(next.reasoning);
         }
-        _ => messages.push(ChatMessage::new(role, content)),
+        _ => messages.push(next),
     }
 }
 
@@ -77,6 +80,23 @@ mod tests {
             ChatMessage::new(text::Role::User, "two\n\nthree"),
         ];
         assert_eq!(messages("Be brief.", &path, "three"), expected);
+    }
+
+    #[test]
+    fn thinking_goes_with_its_answer() {
+        let thought = Message {
+            thinking: "so it is".into(),
+            ..message(Role::Assistant, MessageState::Complete, "It is.")
+        };
+        let path = [message(Role::User, MessageState::Complete, "one"), thought];
+        assert_eq!(
+            messages("", &path, "two"),
+            [
+                ChatMessage::new(text::Role::User, "one"),
+                ChatMessage::new(text::Role::Assistant, "It is.").with_reasoning("so it is"),
+                ChatMessage::new(text::Role::User, "two"),
+            ]
+        );
     }
 
     #[test]

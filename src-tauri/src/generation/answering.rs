@@ -130,8 +130,8 @@ impl Answering {
 
     async fn prompt_tokens(&mut self, running: &RunningEngine) -> Result<Vec<TokenId>, AppError> {
         let (tokenizer, messages) = (running.tokenizer.clone(), std::mem::take(&mut self.asked.messages));
-        let options = RenderOptions { add_generation_prompt: true };
-        let work = tokio::task::spawn_blocking(move || tokenizer.prompt_tokens(&messages, options));
+        let options = RenderOptions::default();
+        let work = tokio::task::spawn_blocking(move || tokenizer.prompt_tokens(&messages, &options));
         let tokens = work.await.map_err(|_| AppError::TaskPanicked)?;
         tokens.map_err(|error| AppError::Prompt(Arc::new(error)))
     }

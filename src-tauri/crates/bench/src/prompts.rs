@@ -37,7 +37,7 @@ impl Prompts {
             None => {
                 let message = ChatMessage::new(Role::User, QUESTIONS[row % QUESTIONS.len()]);
                 self.tokenizer
-                    .prompt_tokens(&[message], RenderOptions { add_generation_prompt: true })
+                    .prompt_tokens(&[message], &RenderOptions::default())
                     .context("cannot render the prompt")
             }
         }

@@ -1,16 +1,24 @@
+mod clock;
 mod environment;
 mod python_json;
+mod python_methods;
+mod python_values;
 
-use std::{path::Path, sync::Arc};
+use std::{io, path::Path, sync::Arc};
 
-use minijinja::{Environment, ErrorKind, context};
-use serde::Serialize;
-use serde_json::Value;
+use minijinja::{Environment, ErrorKind, value::merge_maps};
+use serde::{Serialize, Serializer, ser::SerializeMap};
+use serde_json::{Map, Value, json};
+
+pub use clock::Clock;
 
 use crate::{TextError, tokenizer::files};
 
 /// Steps a template may take; the longest in use take a few dozen per message.
 const TEMPLATE_STEPS: u64 = 5_000_000;
+
+/// Longest text a template may render; some two million tokens, more than any context window.
+const MAX_RENDERED_BYTES: usize = 8 << 20;
 
 const NAME: &str = "chat_template";
 
@@ -29,43 +37,80 @@ pub enum Role {
 }
 
 /// One message of a conversation, as a chat template sees it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChatMessage {
     /// Who speaks.
     pub role: Role,
     /// What is said, as plain text.
     pub content: String,
+    /// What the model thought before it said that, without tags. Most templates drop it from earlier turns.
+    pub reasoning: Option<String>,
 }
 
 impl ChatMessage {
-    /// Builds a message.
+    /// Builds a message without reasoning.
     pub fn new(role: Role, content: impl Into<String>) -> Self {
-        Self { role, content: content.into() }
+        Self { role, content: content.into(), reasoning: None }
+    }
+
+    /// The same message with what was thought before it.
+    #[must_use]
+    pub fn with_reasoning(self, reasoning: impl Into<String>) -> Self {
+        Self { reasoning: Some(reasoning.into()), ..self }
+    }
+}
+
+/// Templates know the reasoning as `reasoning_content`, those of gpt-oss as `thinking`; they get it under both names.
+impl Serialize for ChatMessage {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        if let Some(reasoning) = &self.reasoning {
+            map.serialize_entry("thinking", reasoning)?;
+        }
+        map.serialize_entry("role", &self.role)?;
+        map.serialize_entry("content", &self.content)?;
+        if let Some(reasoning) = &self.reasoning {
+            map.serialize_entry("reasoning_content", reasoning)?;
+        }
+        map.end()
     }
 }
 
 /// How to render a conversation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RenderOptions {
     /// Whether to end with the opening of an answer; `true` to get one from the model.
     pub add_generation_prompt: bool,
+    /// Whether the answer may begin with thinking, for templates that ask; `None` leaves it to the template.
+    pub enable_thinking: Option<bool>,
+    /// What `strftime_now` goes by.
+    pub clock: Clock,
+    /// Further variables of templates, such as `date_string` or `reasoning_effort`. They go before the special tokens
+    /// of the same name; `messages` and the options above cannot be replaced.
+    pub variables: Map<String, Value>,
 }
 
 impl Default for RenderOptions {
     fn default() -> Self {
-        Self { add_generation_prompt: true }
+        Self {
+            add_generation_prompt: true,
+            enable_thinking: None,
+            clock: Clock::default(),
+            variables: Map::new(),
+        }
     }
 }
 
 /// A model's chat template: Jinja with the functions and settings that Hugging Face `transformers` gives it.
 ///
-/// Known to templates: `messages`, `add_generation_prompt`, `tools` and `documents` (none), the special tokens of
-/// `tokenizer_config.json` by name, `raise_exception`, `strftime_now` (local time), `tojson` with Python's spacing,
-/// Python's methods on strings, lists and dicts, `break` and `continue`. A template that runs for ever is stopped.
+/// Known to templates: `messages`, `add_generation_prompt`, `tools` and `documents` (none), `enable_thinking` and
+/// `thinking` if the options say so, the special tokens of `tokenizer_config.json` by name, `raise_exception`,
+/// `strftime_now`, `tojson` with Python's spacing, Python's methods on strings, lists and dicts, Python's way to write
+/// values, `break` and `continue`. A template that runs for ever or writes without end is stopped.
 #[derive(Debug, Clone)]
 pub struct ChatTemplate {
     environment: Arc<Environment<'static>>,
-    special_tokens: Value,
+    special_tokens: Map<String, Value>,
 }
 
 impl ChatTemplate {
@@ -73,7 +118,7 @@ impl ChatTemplate {
     /// `None` if the folder has neither.
     ///
     /// # Errors
-    /// [`TextError::Read`], [`TextError::Json`], or [`TextError::TemplateSyntax`].
+    /// [`TextError::Read`], [`TextError::Json`], [`TextError::TemplateTooLong`] or [`TextError::TemplateSyntax`].
     pub fn from_dir(dir: &Path) -> Result<Option<Self>, TextError> {
         let config = files::read_json(&dir.join("tokenizer_config.json"))?;
         match files::read_optional(&dir.join("chat_template.jinja"))? {
@@ -85,7 +130,7 @@ impl ChatTemplate {
     /// Takes the template out of the content of a `tokenizer_config.json`. `None` if there is none.
     ///
     /// # Errors
-    /// [`TextError::TemplateSyntax`] with the line if it does not parse.
+    /// [`TextError::TemplateTooLong`]; [`TextError::TemplateSyntax`] with the line if it does not parse.
     pub fn from_config(config: &Value) -> Result<Option<Self>, TextError> {
         let template = &config["chat_template"];
         // Older files list several templates by name.
@@ -105,8 +150,8 @@ impl ChatTemplate {
         let tokens = config.as_object().into_iter().flatten().filter(|(key, _)| key.ends_with("_token"));
         let special_tokens = tokens
             .filter_map(|(key, value)| Some((key.clone(), Value::from(files::token_text(value)?))))
-            .collect::<serde_json::Map<_, _>>();
-        Ok(Self { environment: Arc::new(environment), special_tokens: Value::Object(special_tokens) })
+            .collect();
+        Ok(Self { environment: Arc::new(environment), special_tokens })
     }
 
     /// The template as the model folder has it.
@@ -119,27 +164,62 @@ impl ChatTemplate {
     ///
     /// # Errors
     /// [`TextError::TemplateRefused`] with the template's words if it rejects the messages;
-    /// [`TextError::TemplateEndless`] if it does not finish; [`TextError::TemplateFailed`] otherwise.
-    pub fn render(&self, messages: &[ChatMessage], options: RenderOptions) -> Result<String, TextError> {
+    /// [`TextError::TemplateEndless`] if it does not finish, [`TextError::TemplateOutput`] if it writes too much;
+    /// [`TextError::TemplateFailed`] otherwise.
+    pub fn render(&self, messages: &[ChatMessage], options: &RenderOptions) -> Result<String, TextError> {
         let template = self.environment.get_template(NAME).expect("added when the environment was built");
-        let special_tokens = minijinja::Value::from_serialize(&self.special_tokens);
-        let variables = context! {
-            messages => messages,
-            add_generation_prompt => options.add_generation_prompt,
-            tools => (),
-            documents => (),
-            ..special_tokens
-        };
-        template.render(variables).map_err(failed)
+        let mut variables = self.special_tokens.clone();
+        variables.extend(options.variables.clone());
+        // The two names that templates have for one switch.
+        for name in ["enable_thinking", "thinking"] {
+            variables.extend(options.enable_thinking.map(|on| (name.to_owned(), on.into())));
+        }
+        variables.extend([
+            ("add_generation_prompt".to_owned(), options.add_generation_prompt.into()),
+            ("tools".to_owned(), Value::Null),
+            ("documents".to_owned(), Value::Null),
+        ]);
+        let own = minijinja::context! { messages => messages, strftime_now => options.clock.strftime_now() };
+        let mut output = Bounded::default();
+        let variables = merge_maps([own, minijinja::Value::from_serialize(json!(variables))]);
+        template.render_captured_to(variables, &mut output).map_err(|error| output.failed(error))?;
+        Ok(String::from_utf8_lossy(&output.text).into_owned())
     }
 }
 
-fn failed(error: minijinja::Error) -> TextError {
-    if let Some(message) = environment::refusal(&error) {
-        return TextError::TemplateRefused { message };
+/// A rendering that may not grow past [`MAX_RENDERED_BYTES`].
+#[derive(Default)]
+struct Bounded {
+    text: Vec<u8>,
+    is_full: bool,
+}
+
+impl io::Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.text.len() + bytes.len() > MAX_RENDERED_BYTES {
+            self.is_full = true;
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.text.extend_from_slice(bytes);
+        Ok(bytes.len())
     }
-    if error.kind() == ErrorKind::OutOfFuel {
-        return TextError::TemplateEndless { steps: TEMPLATE_STEPS };
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
-    TextError::TemplateFailed { line: error.line().unwrap_or(1), source: error }
+}
+
+impl Bounded {
+    fn failed(&self, error: minijinja::Error) -> TextError {
+        if let Some(message) = environment::refusal(&error) {
+            return TextError::TemplateRefused { message };
+        }
+        if self.is_full {
+            return TextError::TemplateOutput { limit_bytes: MAX_RENDERED_BYTES };
+        }
+        if error.kind() == ErrorKind::OutOfFuel {
+            return TextError::TemplateEndless { steps: TEMPLATE_STEPS };
+        }
+        TextError::TemplateFailed { line: error.line().unwrap_or(1), source: error }
+    }
 }

@@ -74,6 +74,12 @@ pub enum TextError {
         /// The limit it ran into.
         steps: u64,
     },
+    /// The chat template writes more than any model reads.
+    #[error("the model's chat template writes more than {} MiB", limit_bytes >> 20)]
+    TemplateOutput {
+        /// The limit it ran into.
+        limit_bytes: usize,
+    },
     /// A message quotes a control token and the chat template cuts messages, so the quotation cannot be kept apart.
     #[error(
         "the model's chat template cuts through \"{literal}\", which this model reserves; reword that message"

@@ -18,7 +18,7 @@ mod reasoning;
 mod stop_matcher;
 mod tokenizer;
 
-pub use chat_template::{ChatMessage, ChatTemplate, RenderOptions, Role};
+pub use chat_template::{ChatMessage, ChatTemplate, Clock, RenderOptions, Role};
 pub use detokenizer::Detokenizer;
 pub use error::TextError;
 pub use reasoning::{SplitText, ThinkingSplitter, ThinkingStage, ThinkingTags};

@@ -119,7 +119,7 @@ impl Tokenizer {
     pub fn prompt_tokens(
         &self,
         messages: &[ChatMessage],
-        options: RenderOptions,
+        options: &RenderOptions,
     ) -> Result<Vec<TokenId>, TextError> {
         let template = self.chat_template().ok_or(TextError::NoChatTemplate)?;
         let quoted = self.inner.added.quote(messages);

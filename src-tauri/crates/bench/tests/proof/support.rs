@@ -35,7 +35,7 @@ pub fn load() -> (MlxBackend, Tokenizer) {
 
 pub fn prompt(tokenizer: &Tokenizer, question: &str) -> Vec<TokenId> {
     let message = ChatMessage::new(Role::User, question);
-    tokenizer.prompt_tokens(&[message], RenderOptions { add_generation_prompt: true }).unwrap()
+    tokenizer.prompt_tokens(&[message], &RenderOptions::default()).unwrap()
 }
 
 /// Reads all of the prompt but its last token and joins the batch; returns the row's next input.

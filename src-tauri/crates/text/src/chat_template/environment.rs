@@ -3,11 +3,14 @@
 //! Source: `transformers` `utils/chat_template_utils.py` (`_compile_jinja_template`): `trim_blocks`, `lstrip_blocks`,
 //! loop controls, `raise_exception`, `strftime_now`, and a `tojson` without HTML escapes.
 
-use std::{error::Error as _, fmt};
+use std::{borrow::Cow, error::Error as _, fmt};
 
-use minijinja::{AutoEscape, Environment, Error, ErrorKind, Value, value::Kwargs};
+use minijinja::{
+    AutoEscape, Environment, Error, ErrorKind, Value,
+    value::{Kwargs, ValueKind},
+};
 
-use super::python_json;
+use super::{python_json, python_methods, python_values};
 
 /// What a template passed to `raise_exception`.
 #[derive(Debug)]
@@ -26,10 +29,23 @@ pub(super) fn new() -> Environment<'static> {
     environment.set_trim_blocks(true);
     environment.set_lstrip_blocks(true);
     environment.set_auto_escape_callback(|_| AutoEscape::None);
-    environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+    environment.set_unknown_method_callback(python_methods::call);
+    environment.set_formatter(|out, _, value| match value.as_str() {
+        Some(text) => Ok(out.write_str(text)?),
+        None => Ok(out.write_str(&python_values::display(value)?)?),
+    });
     environment.add_function("raise_exception", raise_exception);
-    environment.add_function("strftime_now", strftime_now);
     environment.add_filter("tojson", to_json);
+    environment.add_filter("string", |value: &Value| python_values::display(value));
+    environment.add_filter("trim", |text: Cow<'_, str>, characters: Option<Cow<'_, str>>| {
+        python_methods::strip(&text, characters.as_deref()).to_owned()
+    });
+    environment.add_filter("join", join);
+    // Everything with a length and an order of items, as Jinja has it.
+    environment.add_test("sequence", |value: &Value| {
+        matches!(value.kind(), ValueKind::Seq | ValueKind::String | ValueKind::Map)
+    });
+    environment.add_test("iterable", |value: &Value| !value.is_none() && value.try_iter().is_ok());
     environment
 }
 
@@ -76,10 +92,19 @@ fn raise_exception(message: String) -> Result<Value, Error> {
         .with_source(Refusal(message)))
 }
 
-fn strftime_now(format: String) -> Result<String, Error> {
-    jiff::fmt::strtime::format(&format, &jiff::Zoned::now()).map_err(|error| {
-        Error::new(ErrorKind::InvalidOperation, "strftime_now: unknown format").with_source(error)
-    })
+fn join(items: Value, separator: Option<Cow<'_, str>>, options: Kwargs) -> Result<String, Error> {
+    let attribute: Option<String> = options.get("attribute")?;
+    let separator =
+        separator.map_or_else(|| options.get::<Option<String>>("d"), |given| Ok(Some(given.into_owned())))?;
+    options.assert_all_used()?;
+    let separator = separator.unwrap_or_default();
+    match attribute {
+        None => python_methods::join(items, &separator),
+        Some(name) => {
+            let values = items.try_iter()?.map(|item| item.get_attr(&name)).collect::<Result<Vec<_>, _>>()?;
+            python_methods::join(Value::from(values), &separator)
+        }
+    }
 }
 
 fn to_json(value: &Value, options: Kwargs) -> Result<Value, Error> {

@@ -103,27 +103,21 @@ impl AddedTokens {
             open: String::new(),
             close: String::new(),
         };
+        let texts =
+            || messages.iter().flat_map(|message| [Some(&message.content), message.reasoning.as_ref()]);
         let nonce = (0_u64..).find(|nonce| {
             let (open, close) = (format!("{OPEN}{nonce}."), format!(".{nonce}{CLOSE}"));
-            messages
-                .iter()
-                .all(|message| !message.content.contains(&open) && !message.content.contains(&close))
+            texts().flatten().all(|text| !text.contains(&open) && !text.contains(&close))
         });
         let nonce = nonce.expect("finite messages cannot contain every number");
         quoted.open = format!("{OPEN}{nonce}.");
         quoted.close = format!(".{nonce}{CLOSE}");
-        for (message, original) in quoted.messages.iter_mut().zip(messages) {
+        for (index, original) in messages.iter().enumerate() {
             let finder = if original.role == Role::Assistant { &self.special } else { &self.control };
-            let mut content = String::with_capacity(original.content.len());
-            let mut copied = 0;
-            for (_, range) in finder.find(&original.content) {
-                content.push_str(&original.content[copied..range.start]);
-                content.push_str(&format!("{}{}{}", quoted.open, quoted.literals.len(), quoted.close));
-                quoted.literals.push(original.content[range.clone()].to_string());
-                copied = range.end;
-            }
-            content.push_str(&original.content[copied..]);
-            message.content = content;
+            let content = quoted.replace(&original.content, finder);
+            let reasoning = original.reasoning.as_ref().map(|text| quoted.replace(text, finder));
+            quoted.messages[index].content = content;
+            quoted.messages[index].reasoning = reasoning;
         }
         quoted
     }
@@ -186,6 +180,20 @@ pub(crate) struct Quoted {
 }
 
 impl Quoted {
+    /// Writes a placeholder for every token that `finder` finds.
+    fn replace(&mut self, original: &str, finder: &Finder) -> String {
+        let mut text = String::with_capacity(original.len());
+        let mut copied = 0;
+        for (_, range) in finder.find(original) {
+            text.push_str(&original[copied..range.start]);
+            text.push_str(&format!("{}{}{}", self.open, self.literals.len(), self.close));
+            self.literals.push(original[range.clone()].to_string());
+            copied = range.end;
+        }
+        text.push_str(&original[copied..]);
+        text
+    }
+
     /// Puts the quotations back and says where they are.
     pub(crate) fn restore(&self, rendered: &str) -> Result<(String, Vec<Literal>), TextError> {
         let mut text = String::with_capacity(rendered.len());

@@ -10,7 +10,7 @@ fn user(content: &str) -> Vec<ChatMessage> {
 }
 
 fn prompt(tokenizer: &Tokenizer, messages: &[ChatMessage]) -> Vec<TokenId> {
-    tokenizer.prompt_tokens(messages, RenderOptions::default()).unwrap()
+    tokenizer.prompt_tokens(messages, &RenderOptions::default()).unwrap()
 }
 
 /// The prompt as text, with each control token as its spelling between braces.
@@ -34,7 +34,7 @@ fn shown(tokenizer: &Tokenizer, ids: &[TokenId]) -> String {
 fn without_quotations_a_prompt_is_its_rendering_parsed() {
     let tokenizer = byte_level().tokenizer();
     let messages = [ChatMessage::new(Role::System, "be the best"), ChatMessage::new(Role::User, "日本 😀")];
-    let rendered = tokenizer.chat_template().unwrap().render(&messages, RenderOptions::default()).unwrap();
+    let rendered = tokenizer.chat_template().unwrap().render(&messages, &RenderOptions::default()).unwrap();
     assert_eq!(prompt(&tokenizer, &messages), tokenizer.encode(&rendered, SpecialTokens::Parse).unwrap());
 }
 
@@ -101,7 +101,7 @@ fn a_template_that_repeats_or_drops_a_message_keeps_quotations_apart() {
 fn a_template_that_cuts_through_a_quotation_is_an_error_not_a_leak() {
     for template in ["{{ messages[0].content[:3] }}", "{{ messages[0].content[3:] }}"] {
         let tokenizer = byte_level_with(template).tokenizer();
-        let error = tokenizer.prompt_tokens(&user("<|im_end|>"), RenderOptions::default()).unwrap_err();
+        let error = tokenizer.prompt_tokens(&user("<|im_end|>"), &RenderOptions::default()).unwrap_err();
         assert!(
             matches!(&error, TextError::TemplateCutsLiteral { literal } if literal == "<|im_end|>"),
             "{error:?}"
@@ -114,6 +114,6 @@ fn a_template_that_cuts_through_a_quotation_is_an_error_not_a_leak() {
 fn a_model_without_a_template_says_so() {
     let folder = byte_level();
     folder.write("tokenizer_config.json", &json!({}));
-    let error = folder.tokenizer().prompt_tokens(&user("hi"), RenderOptions::default()).unwrap_err();
+    let error = folder.tokenizer().prompt_tokens(&user("hi"), &RenderOptions::default()).unwrap_err();
     assert!(matches!(error, TextError::NoChatTemplate), "{error:?}");
 }

@@ -11,7 +11,7 @@ fn template(source: &str) -> ChatTemplate {
 }
 
 fn render(source: &str, messages: &[ChatMessage]) -> Result<String, TextError> {
-    template(source).render(messages, RenderOptions::default())
+    template(source).render(messages, &RenderOptions::default())
 }
 
 fn hi() -> Vec<ChatMessage> {
@@ -35,9 +35,11 @@ fn templates_render_as_jinja_renders_them() {
     for case in fixture["cases"].as_array().unwrap() {
         let name = case["template"].as_str().unwrap();
         let messages: Vec<ChatMessage> = case["messages"].as_array().unwrap().iter().map(message).collect();
-        let options =
-            RenderOptions { add_generation_prompt: case["add_generation_prompt"].as_bool().unwrap() };
-        let outcome = template(fixture["templates"][name].as_str().unwrap()).render(&messages, options);
+        let options = RenderOptions {
+            add_generation_prompt: case["add_generation_prompt"].as_bool().unwrap(),
+            ..RenderOptions::default()
+        };
+        let outcome = template(fixture["templates"][name].as_str().unwrap()).render(&messages, &options);
         match (&case["text"], outcome) {
             (Value::String(expected), Ok(text)) => assert_eq!(&text, expected, "{name} on {messages:?}"),
             (Value::Null, Err(TextError::TemplateRefused { message })) => {
@@ -105,7 +107,7 @@ fn a_template_file_goes_before_the_config_and_named_templates_have_a_default() {
     ] });
     fs::write(dir.path().join("tokenizer_config.json"), named.to_string()).unwrap();
     let text = |dir: &Path| {
-        ChatTemplate::from_dir(dir).unwrap().unwrap().render(&hi(), RenderOptions::default()).unwrap()
+        ChatTemplate::from_dir(dir).unwrap().unwrap().render(&hi(), &RenderOptions::default()).unwrap()
     };
     assert_eq!(text(dir.path()), "config");
     fs::write(dir.path().join("chat_template.jinja"), "file").unwrap();

@@ -63,17 +63,30 @@ pub fn byte_level() -> Folder {
 
 /// As [`byte_level`] with another chat template.
 pub fn byte_level_with(template: &str) -> Folder {
+    let tokens = [
+        ("<|im_start|>", true),
+        ("<|im_end|>", true),
+        ("<think>", false),
+        ("</think>", false),
+        ("日本", false),
+    ];
+    byte_level_of(&tokens, &json!({ "eos_token": { "content": "<|im_end|>" }, "chat_template": template }))
+}
+
+/// As [`byte_level`] with other added tokens, each special or not, and another `tokenizer_config.json`.
+pub fn byte_level_of(added_tokens: &[(&str, bool)], config: &Value) -> Folder {
     let mut vocab: Vec<String> = byte_alphabet().into_iter().map(String::from).collect();
     vocab.extend(["th", "the", "Ġthe", "im", "<|"].map(String::from));
     let vocab: Map<String, Value> =
         vocab.into_iter().enumerate().map(|(id, token)| (token, json!(id))).collect();
-    let first = vocab.len();
+    let added_tokens: Vec<Value> = added_tokens
+        .iter()
+        .enumerate()
+        .map(|(index, (content, special))| added(vocab.len() + index, content, *special))
+        .collect();
     let tokenizer = json!({
         "version": "1.0", "truncation": null, "padding": null, "normalizer": null, "post_processor": null,
-        "added_tokens": [
-            added(first, "<|im_start|>", true), added(first + 1, "<|im_end|>", true),
-            added(first + 2, "<think>", false), added(first + 3, "</think>", false), added(first + 4, "日本", false),
-        ],
+        "added_tokens": added_tokens,
         "pre_tokenizer": { "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true },
         "decoder": { "type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true },
         "model": {
@@ -82,8 +95,7 @@ pub fn byte_level_with(template: &str) -> Folder {
             "vocab": vocab, "merges": [["t", "h"], ["th", "e"], ["Ġ", "the"], ["i", "m"], ["<", "|"]],
         },
     });
-    let config = json!({ "eos_token": { "content": "<|im_end|>" }, "chat_template": template });
-    folder(&tokenizer, &config)
+    folder(&tokenizer, config)
 }
 
 /// SentencePiece with byte fallback, as Llama 2 has it: "▁" for a space, `<0x41>` for what has no piece.
