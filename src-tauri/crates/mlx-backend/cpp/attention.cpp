@@ -39,10 +39,23 @@ void score(float* scores, const float* q, const float* keys, std::int64_t step, 
   for (; column < count; ++column, keys += step) scores[column] = dot(q, keys, width) * scale;
 }
 
-// scores[0, count) become their softmax; room up to the next multiple of kLanes is written too.
-void softmax(float* scores, int count) {
+// scores[0, count) become cap * tanh(scores / cap); room up to the next multiple of kLanes is written too.
+void soften(float* scores, int count, float cap) {
+  const Lanes one = splat(1);
+  for (int i = 0; i < count; i += kLanes) {
+    const Lanes score = load(scores + i);
+    const Lanes tanh = one - splat(2) / (exponential(score * splat(2 / cap)) + one);
+    // The second product keeps a NaN, which the exponential's bounds would swallow.
+    store(scores + i, multiply_add(score, splat(0), tanh * splat(cap)));
+  }
+}
+
+// scores[0, count) become their softmax, with `sink`, if any, as one more score; room up to the next multiple of kLanes
+// is written too.
+void softmax(float* scores, int count, const float* sink) {
   const int padded = (count + kLanes - 1) / kLanes * kLanes;
-  const float top = *std::max_element(scores, scores + count);
+  float top = *std::max_element(scores, scores + count);
+  if (sink) top = std::max(top, *sink);
   std::fill(scores + count, scores + padded, top);
   // 0, or NaN when a score is NaN or infinite: it must reach the row's logits, where the sampler looks for it.
   Lanes zero = splat(0);
@@ -54,7 +67,7 @@ void softmax(float* scores, int count) {
   std::fill(scores + count, scores + padded, 0.0f);
   Lanes sum = zero;
   for (int i = 0; i < padded; i += kLanes) sum = sum + load(scores + i);
-  const Lanes all = splat(total(sum));
+  const Lanes all = splat(sink ? total(sum) + std::exp(*sink - top) : total(sum));
   for (int i = 0; i < padded; i += kLanes) store(scores + i, load(scores + i) / all);
 }
 
@@ -80,19 +93,20 @@ void add_weighted(float* y, const float* weights, const float* values, std::int6
 namespace BRAID_SET {
 
 void turn(const Turn& t) {
-  const int half = t.width / 2;
+  const int half = t.turned / 2;
   float* y = t.y;
   for (int row = 0; row < t.rows; ++row) {
     for (int head = 0; head < t.heads; ++head) {
       for (int token = 0; token < t.tokens; ++token, y += t.width) {
         const float* x = t.x + row * t.from.row + head * t.from.head + token * t.from.column;
-        const std::int64_t table = (static_cast<std::int64_t>(row) * t.tokens + token) * t.width;
+        const std::int64_t table = (static_cast<std::int64_t>(row) * t.tokens + token) * t.turned;
         const float* cos = t.cos + table;
         const float* sin = t.sin + table;
         for (int i = 0; i < half; ++i) {
           y[i] = x[i] * cos[i] + x[i + half] * sin[i];
           y[i + half] = x[i + half] * cos[i + half] + x[i] * sin[i + half];
         }
+        std::copy(x + t.turned, x + t.width, y + t.turned);
       }
     }
   }
@@ -102,10 +116,12 @@ void turn(const Turn& t) {
 void attend(const Attention& a, int task) {
   const int row = task / a.kv_heads;
   const int kv_head = task % a.kv_heads;
-  const int columns = a.columns[row] + 1;
+  const int start = a.spans[2 * row];
+  const int columns = a.spans[2 * row + 1] + 1 - start;
   const float* q = a.q + row * a.of_q.row + kv_head * a.group * a.of_q.head;
-  const float* keys = a.keys + row * a.of_keys.row + kv_head * a.of_keys.head;
-  const float* values = a.values + row * a.of_values.row + kv_head * a.of_values.head;
+  const float* keys = a.keys + row * a.of_keys.row + kv_head * a.of_keys.head + start * a.of_keys.column;
+  const float* values =
+      a.values + row * a.of_values.row + kv_head * a.of_values.head + start * a.of_values.column;
   float* y = a.y + static_cast<std::int64_t>(task) * a.group * a.width;
   const int padded = (columns + kLanes - 1) / kLanes * kLanes;
   thread_local std::vector<float> scores;
@@ -117,7 +133,11 @@ void attend(const Attention& a, int task) {
             a.of_keys.column, last - first, a.width, a.scale);
     }
   }
-  for (int g = 0; g < a.group; ++g) softmax(scores.data() + g * padded, columns);
+  for (int g = 0; g < a.group; ++g) {
+    float* of_head = scores.data() + g * padded;
+    if (a.softcap > 0) soften(of_head, columns, a.softcap);
+    softmax(of_head, columns, a.sinks ? a.sinks + kv_head * a.group + g : nullptr);
+  }
   std::fill(y, y + a.group * a.width, 0.0f);
   for (int first = 0; first < columns; first += kBlock) {
     const int count = std::min(kBlock, columns - first);

@@ -12,8 +12,8 @@ struct Strides {
   std::int64_t column;
 };
 
-// y = x * cos + swapped halves of x * sin, over the last axis; x: rows x heads x tokens x width.
-// cos, sin: rows x tokens x width, the first half of sin negated. y: as x, contiguous.
+// y = x * cos + swapped halves of x * sin, over the first `turned` elements of the last axis, and x in the rest of it;
+// x: rows x heads x tokens x width. cos, sin: rows x tokens x turned, the first half of sin negated. y: as x, contiguous.
 struct Turn {
   const float* x;
   const float* cos;
@@ -24,21 +24,26 @@ struct Turn {
   int heads;
   int tokens;
   int width;
+  int turned;
 };
 
-// One query token per row, over the columns [0, columns[row]] of the row: softmax(q k^T * scale) v, a column's own
-// included. q: rows x kv_heads * group x 1 x width; keys, values: rows x kv_heads x capacity x width.
+// One query token per row, over the columns from spans[2 * row] to spans[2 * row + 1] of the row, both included:
+// softmax(q k^T * scale) v. q: rows x kv_heads * group x 1 x width; keys, values: rows x kv_heads x capacity x width.
 // y: rows x kv_heads * group x width, contiguous. width is a multiple of 16.
+// softcap: scores s become softcap * tanh(s / softcap); 0 leaves them. sinks: kv_heads * group scores that take their
+// part of a head's softmax and add nothing; null for none.
 struct Attention {
   const float* q;
   const float* keys;
   const float* values;
-  const std::int32_t* columns;
+  const std::int32_t* spans;
+  const float* sinks;
   float* y;
   Strides of_q;
   Strides of_keys;
   Strides of_values;
   float scale;
+  float softcap;
   int kv_heads;
   int group;
   int width;

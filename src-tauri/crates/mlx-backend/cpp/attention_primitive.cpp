@@ -50,6 +50,7 @@ class Turned : public mx::Primitive {
         .heads = x.shape(1),
         .tokens = x.shape(2),
         .width = x.shape(3),
+        .turned = inputs[1].shape(3),
     };
     mx::cpu::get_command_encoder(stream()).dispatch([turn]() { kernels().turn(turn); });
   }
@@ -61,10 +62,10 @@ class Turned : public mx::Primitive {
   const char* name() const override { return "BraidTurned"; }
 };
 
-// Inputs: q, keys, values, columns.
+// Inputs: q, keys, values, spans, and sinks if there are any.
 class Attended : public mx::Primitive {
  public:
-  Attended(mx::Stream stream, float scale) : Primitive(stream), scale_(scale) {}
+  Attended(mx::Stream stream, float scale, float softcap) : Primitive(stream), scale_(scale), softcap_(softcap) {}
 
   void eval_cpu(const std::vector<mx::array>& inputs, std::vector<mx::array>& outputs) override {
     const auto& q = inputs[0];
@@ -75,12 +76,14 @@ class Attended : public mx::Primitive {
         .q = q.data<float>(),
         .keys = keys.data<float>(),
         .values = inputs[2].data<float>(),
-        .columns = inputs[3].data<std::int32_t>(),
+        .spans = inputs[3].data<std::int32_t>(),
+        .sinks = inputs.size() > 4 ? inputs[4].data<float>() : nullptr,
         .y = out.data<float>(),
         .of_q = strides_of(q),
         .of_keys = strides_of(keys),
         .of_values = strides_of(inputs[2]),
         .scale = scale_,
+        .softcap = softcap_,
         .kv_heads = keys.shape(1),
         .group = q.shape(1) / keys.shape(1),
         .width = q.shape(3),
@@ -91,9 +94,12 @@ class Attended : public mx::Primitive {
     mx::cpu::get_command_encoder(stream()).dispatch([=]() {
       std::int64_t columns = 0;
       for (int row = 0; row < rows; ++row) {
-        const int column = attention.columns[row];
-        if (column < 0 || column >= capacity) throw std::out_of_range("a column past the KV cache's capacity");
-        columns += column + 1;
+        const int first = attention.spans[2 * row];
+        const int last = attention.spans[2 * row + 1];
+        if (first < 0 || first > last || last >= capacity) {
+          throw std::out_of_range("a column past the KV cache's capacity");
+        }
+        columns += last - first + 1;
       }
       const int tasks = rows * attention.kv_heads;
       const auto attend = [&](int first, int last) {
@@ -115,6 +121,7 @@ class Attended : public mx::Primitive {
 
  private:
   float scale_;
+  float softcap_;
 };
 
 const mx::array& array_of(mlx_array handle) { return *static_cast<const mx::array*>(handle.ctx); }
@@ -136,35 +143,40 @@ int built(mlx_array* result, Build build) {
 
 }  // namespace
 
-// x [rows, heads, tokens, width], cos and sin [rows, 1, tokens, width], all f32; as attention.h has them. 0, or 1 with
+// x [rows, heads, tokens, width], cos and sin [rows, 1, tokens, turned <= width], all f32; as attention.h has them. 0, or 1 with
 // MLX's error handler told; so are the others.
 extern "C" int braid_turn(mlx_array* result, mlx_array x, mlx_array cos, mlx_array sin, mlx_stream stream) {
   return built(result, [&] {
     const auto& on = *static_cast<const mx::Stream*>(stream.ctx);
     const std::vector<mx::array> inputs{array_of(x), array_of(cos), array_of(sin)};
     const auto& shape = inputs[0].shape();
-    bool fits = shape.size() == 4 && shape[3] % 2 == 0;
+    bool fits = shape.size() == 4 && inputs[1].ndim() == 4;
     for (const auto& input : inputs) fits = fits && input.dtype() == mx::float32;
-    for (int i : {1, 2}) fits = fits && inputs[i].shape() == mx::Shape{shape[0], 1, shape[2], shape[3]};
+    const int turned = fits ? inputs[1].shape(3) : 0;
+    fits = fits && turned % 2 == 0 && turned <= shape[3];
+    for (int i : {1, 2}) fits = fits && inputs[i].shape() == mx::Shape{shape[0], 1, shape[2], turned};
     require(fits, "shapes or dtypes do not fit the CPU's rotation");
     return mx::array(shape, mx::float32, std::make_shared<Turned>(on), inputs);
   });
 }
 
-// q [rows, heads, 1, width], keys and values [rows, kv_heads, capacity, width], f32; columns [rows] i32: the last
-// column that each row sees. Gives [rows, 1, heads * width].
-extern "C" int braid_attend(mlx_array* result, mlx_array q, mlx_array keys, mlx_array values, mlx_array columns,
-                            float scale, mlx_stream stream) {
+// q [rows, heads, 1, width], keys and values [rows, kv_heads, capacity, width], f32; spans [rows, 2] i32: the first and
+// the last column that each row sees; sinks [heads] f32, or a null handle. Gives [rows, 1, heads * width].
+extern "C" int braid_attend(mlx_array* result, mlx_array q, mlx_array keys, mlx_array values, mlx_array spans,
+                            mlx_array sinks, float scale, float softcap, mlx_stream stream) {
   return built(result, [&] {
     const auto& on = *static_cast<const mx::Stream*>(stream.ctx);
-    const std::vector<mx::array> inputs{array_of(q), array_of(keys), array_of(values), array_of(columns)};
+    std::vector<mx::array> inputs{array_of(q), array_of(keys), array_of(values), array_of(spans)};
+    if (sinks.ctx) inputs.push_back(array_of(sinks));
     const auto& of_q = inputs[0].shape();
     const auto& of_keys = inputs[1].shape();
     bool fits = of_q.size() == 4 && of_keys.size() == 4 && inputs[2].shape() == of_keys && of_q[2] == 1;
     fits = fits && of_q[0] == of_keys[0] && of_q[1] % of_keys[1] == 0 && of_q[3] == of_keys[3] && of_q[3] % 16 == 0;
-    fits = fits && inputs[3].dtype() == mx::int32 && inputs[3].shape() == mx::Shape{of_q[0]};
+    fits = fits && inputs[3].dtype() == mx::int32 && inputs[3].shape() == mx::Shape{of_q[0], 2};
+    if (sinks.ctx) fits = fits && inputs[4].dtype() == mx::float32 && inputs[4].shape() == mx::Shape{of_q[1]};
     for (int i : {0, 1, 2}) fits = fits && inputs[i].dtype() == mx::float32;
     require(fits, "shapes or dtypes do not fit the CPU's attention");
-    return mx::array({of_q[0], 1, of_q[1] * of_q[3]}, mx::float32, std::make_shared<Attended>(on, scale), inputs);
+    return mx::array({of_q[0], 1, of_q[1] * of_q[3]}, mx::float32, 
+                     std::make_shared<Attended>(on, scale, softcap), inputs);
   });
 }

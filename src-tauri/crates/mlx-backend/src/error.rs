@@ -49,13 +49,13 @@ pub enum MlxError {
         reason: String,
     },
     /// The architecture is not one that Braid runs.
-    #[error("model type {0:?} is not supported; Braid runs llama and qwen3")]
+    #[error("model type {0:?} is not supported; Braid runs {supported}", supported = crate::config::ARCHITECTURES.join(", "))]
     UnsupportedArchitecture(String),
     /// The config asks for mathematics that Braid does not have.
     #[error("config field {field} = {value} is not supported for this architecture")]
     UnsupportedField {
-        /// Name in `config.json`.
-        field: &'static str,
+        /// Name in `config.json`, after the names of the objects it lies in.
+        field: String,
         /// Its value.
         value: String,
     },

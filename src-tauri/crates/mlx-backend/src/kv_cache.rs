@@ -1,6 +1,6 @@
 //! KV cache of the batch, and the private one that a prompt is read into before it joins.
 //!
-//! Per layer, keys and values are `[B, kv_heads, capacity, head_dim]`; row `i` occupies columns `0..len(i)`, left
+//! Per layer, keys and values are `[B, kv_heads, capacity, head_dim]`, heads as the layer has them; row `i` occupies columns `0..len(i)`, left
 //! justified, so nothing ever has to be rolled or re-padded when rows come and go. Lengths are the engine's and
 //! come with every call. Columns past a row's length are masked, but must be finite: zeros from allocation on.
 //! Why exactly B rows and how they are written: ADR 0006.
@@ -10,8 +10,10 @@ mod private;
 pub use private::PrivateKv;
 
 use crate::error::{MlxError, Result};
+use crate::model::design::{Design, KvSource};
 use crate::mx::{self, Array, Dtype, Purpose, kv_write, ops};
 use engine::backend::kv_capacity_tokens;
+use std::ops::Range;
 
 /// Keys and values of one layer.
 #[derive(Clone)]
@@ -26,26 +28,47 @@ impl LayerKv {
     fn map(&self, change: impl Fn(&Array) -> Result<Array>) -> Result<LayerKv> {
         Ok(LayerKv { keys: change(&self.keys)?, values: change(&self.values)? })
     }
+
+    /// A part of the columns; a view.
+    fn columns(&self, seen: Range<i32>) -> Result<LayerKv> {
+        self.map(|a| ops::slice_axis(a, 2, seen.start, seen.end))
+    }
 }
 
-/// Shape of every layer's keys and values but for rows and columns.
-#[derive(Debug, Clone, Copy)]
-pub struct KvShape {
-    /// Layers.
-    pub layers: usize,
+/// Heads of one layer's keys and values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KvHeads {
     /// Key and value heads.
     pub kv_heads: i32,
     /// Width of a head.
     pub head_dim: i32,
+}
+
+/// Shape of every layer's keys and values but for rows and columns.
+#[derive(Debug, Clone)]
+pub struct KvShape {
+    /// One for each layer that has keys and values of its own.
+    pub layers: Vec<KvHeads>,
     /// Dtype of the entries.
     pub dtype: Dtype,
 }
 
 impl KvShape {
+    /// Of a model whose entries have this dtype.
+    pub fn of(design: &Design, dtype: Dtype) -> KvShape {
+        let own = design
+            .layers
+            .iter()
+            .map(|layer| &layer.attention)
+            .filter(|attention| attention.kv == KvSource::Own);
+        let layers = own.map(|own| KvHeads { kv_heads: own.kv_heads, head_dim: own.head_dim }).collect();
+        KvShape { layers, dtype }
+    }
+
     /// Bytes of one token in one row.
     pub fn bytes_per_token(&self) -> u64 {
         let entry: u64 = if self.dtype == Dtype::Float32 { 4 } else { 2 };
-        2 * self.layers as u64 * self.kv_heads as u64 * self.head_dim as u64 * entry
+        self.layers.iter().map(|heads| 2 * heads.kv_heads as u64 * heads.head_dim as u64 * entry).sum()
     }
 }
 
@@ -62,8 +85,8 @@ pub enum ColumnWrites {
 pub struct Columns {
     /// `[B, 1, 1, 1]` i32: the column of each row.
     pub positions: Array,
-    /// `[B, kv_heads, 1, head_dim]`, for functional writes.
-    spread: Option<Array>,
+    /// The same for functional writes, `[B, kv_heads, 1, head_dim]`, once for all layers with the same heads.
+    spread: Vec<(KvHeads, Array)>,
 }
 
 /// KV cache of the batch.
@@ -104,19 +127,9 @@ impl KvCache {
         self.capacity
     }
 
-    /// Key and value heads.
-    pub fn kv_heads(&self) -> i32 {
-        self.shape.kv_heads
-    }
-
     /// Dtype of the entries.
     pub fn dtype(&self) -> Dtype {
         self.shape.dtype
-    }
-
-    /// Width of a head.
-    pub fn head_dim(&self) -> i32 {
-        self.shape.head_dim
     }
 
     /// Rows in the batch.
@@ -137,7 +150,7 @@ impl KvCache {
     pub fn join(&mut self, private: PrivateKv) -> Result<()> {
         let capacity = self.capacity.max(grown_capacity(private.tokens() + 1));
         let mut joining = private.into_layers()?.into_iter();
-        for layer in 0..self.shape.layers {
+        for layer in 0..self.shape.layers.len() {
             let joined = self.joined(layer, joining.next(), capacity);
             if let Err(error) = joined.and_then(|joined| self.replace(layer, joined)) {
                 drop(joining);
@@ -151,7 +164,7 @@ impl KvCache {
 
     /// One layer with `row` after the others; `None` is a row without tokens.
     fn joined(&self, layer: usize, row: Option<LayerKv>, capacity: i32) -> Result<LayerKv> {
-        let KvShape { kv_heads, head_dim, dtype, .. } = self.shape;
+        let (KvHeads { kv_heads, head_dim }, dtype) = (self.shape.layers[layer], self.shape.dtype);
         // Padded, so copied: there is always a free column, and a snapshot may share the private arrays.
         let row = match row {
             Some(kv) => kv.map(|a| pad_columns(a, capacity))?,
@@ -273,17 +286,19 @@ impl KvCache {
     pub fn columns(&self, lens: &[i32]) -> Result<Columns> {
         let rows = lens.len() as i32;
         let positions = Array::from_slice(lens, &[rows, 1, 1, 1]);
-        let spread = match self.writes {
-            ColumnWrites::InPlace => None,
-            ColumnWrites::Functional => {
-                let shape = [rows, self.shape.kv_heads, 1, self.shape.head_dim];
-                Some(ops::broadcast_to(&positions, &shape)?)
+        let mut spread: Vec<(KvHeads, Array)> = Vec::new();
+        if self.writes == ColumnWrites::Functional {
+            for heads in &self.shape.layers {
+                if spread.iter().all(|(known, _)| known != heads) {
+                    let shape = [rows, heads.kv_heads, 1, heads.head_dim];
+                    spread.push((*heads, ops::broadcast_to(&positions, &shape)?));
+                }
             }
-        };
+        }
         Ok(Columns { positions, spread })
     }
 
-    /// Writes one column per row of one layer and returns the first `visible` columns of all rows.
+    /// Writes one column per row of one layer and returns the columns `seen` of all rows.
     ///
     /// `keys`, `values`: `[B, kv_heads, 1, head_dim]`.
     ///
@@ -295,20 +310,29 @@ impl KvCache {
         columns: &Columns,
         keys: &Array,
         values: &Array,
-        visible: i32,
+        seen: Range<i32>,
     ) -> Result<LayerKv> {
         let kv = &mut self.layers[layer];
-        match &columns.spread {
+        let heads = self.shape.layers[layer];
+        match columns.spread.iter().find(|(known, _)| *known == heads) {
             None => {
                 let old = [&kv.keys, &kv.values];
                 [kv.keys, kv.values] = kv_write::write_columns(old, &columns.positions, [keys, values])?;
             }
             // Assigning drops the old handle, so that MLX can write into its buffer instead of copying it.
-            Some(spread) => {
+            Some((_, spread)) => {
                 kv.keys = ops::put_along_axis(&kv.keys, spread, keys, 2)?;
                 kv.values = ops::put_along_axis(&kv.values, spread, values, 2)?;
             }
         }
-        kv.map(|a| ops::slice_axis(a, 2, 0, visible))
+        kv.columns(seen)
+    }
+
+    /// The columns `seen` of all rows of one layer.
+    ///
+    /// # Errors
+    /// [`MlxError::Op`].
+    pub fn read(&self, layer: usize, seen: Range<i32>) -> Result<LayerKv> {
+        self.layers[layer].columns(seen)
     }
 }

@@ -22,7 +22,7 @@ mod snapshots;
 pub use error::MlxError;
 pub use loading::{LoadOptions, MlxLoading};
 
-use crate::attention::{AttentionClass, Pass, Rope};
+use crate::attention::{AttentionClasses, Pass, Plan};
 use crate::config::ModelConfig;
 use crate::device::ComputeDevice;
 use crate::error::Result;
@@ -45,7 +45,7 @@ use std::path::Path;
 pub struct MlxBackend {
     facts: BackendFacts,
     model: Decoder,
-    rope: Rope,
+    plan: Plan,
     cache: KvCache,
     private: HashMap<RequestId, PrivateKv>,
     snapshots: Snapshots,
@@ -55,7 +55,7 @@ pub struct MlxBackend {
     /// Whether `logits` are those of a forward pass ahead.
     is_ahead: bool,
     /// Attention of the latest forward pass; `None` before the first.
-    attention: Option<AttentionClass>,
+    attention: Option<AttentionClasses>,
     forwards: u64,
 }
 
@@ -112,8 +112,7 @@ impl MlxBackend {
     ) -> Result<MlxBackend> {
         let numerics = device.numerics;
         let dtype = model.compute_dtype();
-        let kv_shape =
-            KvShape { layers: config.layers, kv_heads: config.kv_heads, head_dim: config.head_dim, dtype };
+        let kv_shape = KvShape::of(&config.design, dtype);
         let facts = BackendFacts {
             vocab_width: config.vocab as u32,
             context_tokens: config.context_tokens.min(options.context_tokens.unwrap_or(u32::MAX)),
@@ -134,7 +133,7 @@ impl MlxBackend {
         Ok(MlxBackend {
             facts,
             model,
-            rope: Rope::new(config.rope_base, config.head_dim, numerics),
+            plan: Plan::new(&config.design, numerics),
             cache: KvCache::new(kv_shape, column_writes(numerics)),
             private: HashMap::new(),
             snapshots: Snapshots::default(),
@@ -166,7 +165,7 @@ impl MlxBackend {
         let count = tokens.len() as i32;
         let private = self.private.entry(id).or_default();
         let ids = Array::from_slice(tokens, &[1, count]);
-        let mut pass = Pass::prefill(private, count, &self.rope);
+        let mut pass = Pass::prefill(private, count, &self.plan)?;
         self.model.hidden(&ids, &mut pass)?;
         private.settle(count)
     }
@@ -215,8 +214,8 @@ impl MlxBackend {
         if self.forwards.is_multiple_of(FORWARDS_PER_CLEARING) {
             device::give_back_memory();
         }
-        let mut pass = Pass::decode(&mut self.cache, lens, &self.rope)?;
-        self.attention = pass.class();
+        let mut pass = Pass::decode(&mut self.cache, lens, &self.plan)?;
+        self.attention = pass.classes();
         let hidden = self.model.hidden(ids, &mut pass)?;
         let logits = self.model.logits(&hidden)?;
         self.logits = Some(ops::reshape(&logits, &[lens.len() as i32, -1])?);
@@ -370,7 +369,7 @@ impl Backend for MlxBackend {
 
     fn dispatch_fingerprint(&self) -> String {
         let rows = self.cache.rows();
-        match self.attention {
+        match &self.attention {
             // Which product a number of rows takes depends on the chip and the matrix: each number is its own class.
             Some(attention) => format!("{}, {rows} rows, {attention}", self.facts.device),
             None => format!("{}, nothing dispatched", self.facts.device),

@@ -1,45 +1,59 @@
-//! Picks the architecture of a model.
+//! The architectures that Braid runs: a file each, which reads a config into a [`design::Design`].
 
+pub mod basics;
 pub mod decoder;
+pub mod design;
 pub mod experts;
 pub mod linear;
+mod llama;
+mod mistral;
+mod mlp;
+mod qwen2;
+mod qwen3;
+pub mod rope;
+mod self_attention;
 
-use crate::config::ModelConfig;
+use crate::config::fields::Fields;
 use crate::error::{MlxError, Result};
 use crate::load::Weights;
-use decoder::{Decoder, HeadNorms};
+use decoder::Decoder;
+use design::{Design, Reader};
 
-/// Loads the decoder that the config names.
+/// Every architecture by its `model_type`, in the order of the alphabet.
+const TABLE: &[(&str, Reader)] = &[
+    ("llama", llama::design),
+    ("mistral", mistral::design),
+    ("qwen2", qwen2::design),
+    ("qwen3", qwen3::design),
+];
+
+/// Supported values of `model_type`.
+pub const ARCHITECTURES: &[&str] = &{
+    let mut names = [""; TABLE.len()];
+    let mut index = 0;
+    while index < names.len() {
+        names[index] = TABLE[index].0;
+        index += 1;
+    }
+    names
+};
+
+/// Reads the config of an architecture; every field that changes the mathematics is used or refused.
 ///
 /// # Errors
-/// [`MlxError::UnsupportedArchitecture`], or as [`Decoder::load`].
+/// [`MlxError::UnsupportedArchitecture`], [`MlxError::UnsupportedField`], [`MlxError::Config`].
+pub fn design(architecture: &str, fields: &Fields<'_>) -> Result<Design> {
+    let reader = TABLE.iter().find(|(name, _)| *name == architecture).map(|(_, reader)| reader);
+    let reader = reader.ok_or_else(|| MlxError::UnsupportedArchitecture(architecture.into()))?;
+    let design = reader(fields)?;
+    fields.finish()?;
+    Ok(design)
+}
+
+/// Loads the decoder that the config describes.
+///
+/// # Errors
+/// As [`Decoder::load`].
 pub fn load(weights: &mut Weights<'_>) -> Result<Decoder> {
-    match weights.config().architecture.as_str() {
-        "llama" => Decoder::load(weights, HeadNorms::Absent),
-        "qwen3" => Decoder::load(weights, HeadNorms::PerHead),
-        other => Err(MlxError::UnsupportedArchitecture(other.into())),
-    }
-}
-
-/// Query and key heads, and the scale of their products: what attention needs of a config.
-#[derive(Debug, Clone, Copy)]
-pub struct HeadShape {
-    /// Query heads.
-    pub heads: i32,
-    /// Key and value heads.
-    pub kv_heads: i32,
-    /// Width of a head.
-    pub head_dim: i32,
-}
-
-impl HeadShape {
-    /// Of a config.
-    pub fn of(config: &ModelConfig) -> HeadShape {
-        HeadShape { heads: config.heads, kv_heads: config.kv_heads, head_dim: config.head_dim }
-    }
-
-    /// 1/√head_dim.
-    pub fn scale(&self) -> f32 {
-        (self.head_dim as f32).sqrt().recip()
-    }
+    Decoder::load(weights)
 }

@@ -34,7 +34,10 @@ impl Quantisations {
     /// packed by a method that is not MLX's, [`MlxError::UnsupportedField`] for quantised activations.
     pub fn of_config(config: &Value, path: &Path) -> Result<Quantisations> {
         if config.get("quantize_activations").and_then(Value::as_bool) == Some(true) {
-            return Err(MlxError::UnsupportedField { field: "quantize_activations", value: "true".into() });
+            return Err(MlxError::UnsupportedField {
+                field: "quantize_activations".into(),
+                value: "true".into(),
+            });
         }
         let places = [Some(config), config.get("text_config")];
         let entry = ["quantization", "quantization_config"]

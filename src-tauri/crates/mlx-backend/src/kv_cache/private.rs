@@ -3,6 +3,7 @@
 use super::{LayerKv, pad_columns};
 use crate::error::Result;
 use crate::mx::{self, Array, Purpose, ops};
+use std::ops::Range;
 
 /// B = 1, with room for more columns than it holds, so that a long prompt is not copied with every chunk.
 ///
@@ -35,11 +36,11 @@ impl PrivateKv {
         self.layers.into_iter().map(|kv| kv.map(|a| ops::slice_axis(a, 2, 0, tokens))).collect()
     }
 
-    /// Appends one layer's chunk and returns all of its keys and values.
+    /// Appends one layer's chunk and returns the columns `seen` of the layer, which end with the chunk.
     ///
     /// # Errors
     /// [`crate::MlxError::Op`].
-    pub fn append(&mut self, layer: usize, keys: Array, values: Array) -> Result<LayerKv> {
+    pub fn append(&mut self, layer: usize, keys: Array, values: Array, seen: Range<i32>) -> Result<LayerKv> {
         let needed = self.tokens + keys.dim(2);
         match self.layers.get_mut(layer) {
             Some(kv) => {
@@ -50,15 +51,22 @@ impl PrivateKv {
                 // Assigning drops the old handle, so that MLX can write into its buffer instead of copying it.
                 kv.keys = ops::slice_update(&kv.keys, &keys, &start)?;
                 kv.values = ops::slice_update(&kv.values, &values, &start)?;
-                kv.map(|a| ops::slice_axis(a, 2, 0, needed))
             }
             // Copied: they are views of the product that made queries, keys and values, and would keep all of it.
             None => {
                 let kv = LayerKv { keys: ops::contiguous(&keys)?, values: ops::contiguous(&values)? };
-                self.layers.push(kv.clone());
-                Ok(kv)
+                self.layers.push(kv);
             }
         }
+        self.read(layer, seen)
+    }
+
+    /// The columns `seen` of one layer, which may be of a chunk that is not yet counted in.
+    ///
+    /// # Errors
+    /// [`crate::MlxError::Op`].
+    pub fn read(&self, layer: usize, seen: Range<i32>) -> Result<LayerKv> {
+        self.layers[layer].columns(seen)
     }
 
     /// Computes what was appended and counts it in. Blocks.

@@ -1,68 +1,135 @@
-//! Pre-norm decoder with grouped-query attention, rotary positions and a gated SiLU MLP.
+//! The one decoder: loads the blocks that a design describes and runs them.
 //!
-//! Two architectures share it. Llama: Touvron et al. 2023, arXiv:2307.09288. Qwen3 norms each query and key head
-//! before it turns them: Yang et al. 2025, arXiv:2505.09388. Tensor names as Hugging Face's checkpoints have them.
+//! Tensor names as Hugging Face's checkpoints have them.
 
-use super::HeadShape;
+use super::design::{Design, LayerDesign, NormDesign, NormWeight};
 use super::linear::{Bias, Embedding, Linear};
+use super::mlp::Mlp;
+use super::self_attention::SelfAttention;
 use crate::attention::Pass;
 use crate::error::Result;
 use crate::load::Weights;
 use crate::mx::packed::Input;
 use crate::mx::{Array, Dtype, ops};
 
-/// Whether query and key heads have norms of their own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HeadNorms {
-    /// Llama.
-    Absent,
-    /// Qwen3.
-    PerHead,
+/// What every part of a layer needs to know to find its tensors.
+pub struct Naming<'a> {
+    /// Name of the layer, without a full stop at its end.
+    pub layer: &'a str,
+    /// Width of the residual stream.
+    pub hidden: i32,
+    /// How norms are computed.
+    pub norm: NormDesign,
+}
+
+/// The residual stream and what has to happen to an addition to it.
+pub struct Addition<'a> {
+    x: &'a Array,
+    norm: Option<&'a Array>,
+    eps: f32,
+    scale: Option<f32>,
+}
+
+impl Addition<'_> {
+    /// The stream plus `matrix` times `input`, normed and scaled first where the design says so.
+    ///
+    /// # Errors
+    /// [`crate::MlxError::Op`].
+    pub fn of(&self, matrix: &Linear, input: Input<'_>) -> Result<Array> {
+        match (self.norm, self.scale) {
+            (None, None) => matrix.apply_to(input, Some(self.x)),
+            _ => self.of_array(matrix.apply_to(input, None)?),
+        }
+    }
+
+    /// The stream plus an array `[B, T, hidden]`, treated alike.
+    ///
+    /// # Errors
+    /// [`crate::MlxError::Op`].
+    pub fn of_array(&self, mut added: Array) -> Result<Array> {
+        if let Some(weight) = self.norm {
+            added = ops::rms_norm(&added, weight, self.eps)?;
+        }
+        if let Some(scale) = self.scale {
+            added = scaled(&added, scale)?;
+        }
+        ops::add(self.x, &added)
+    }
 }
 
 struct Layer {
-    attention_norm: Array,
-    qkv: Linear,
-    /// `[heads + kv_heads, head_dim]`: one row per query head, then one per key head.
-    head_norms: Option<Array>,
-    output: Linear,
-    mlp_norm: Array,
-    gate_up: Linear,
-    down: Linear,
+    before_attention: Option<Array>,
+    attention: SelfAttention,
+    after_attention: Option<Array>,
+    before_mlp: Option<Array>,
+    mlp: Mlp,
+    after_mlp: Option<Array>,
+    residual_scale: Option<f32>,
 }
 
 /// The whole decoder.
 pub struct Decoder {
-    heads: HeadShape,
     norm_eps: f32,
     embedding: Embedding,
+    embedding_scale: Option<f32>,
     layers: Vec<Layer>,
     norm: Array,
     /// `None` when the head is the embedding.
     head: Option<Linear>,
+    logit_scale: Option<f32>,
+    logit_softcap: Option<f32>,
+}
+
+/// `x` times a number, in the dtype of `x`.
+fn scaled(x: &Array, factor: f32) -> Result<Array> {
+    ops::multiply(x, &ops::cast(&Array::from_f32(factor), x.dtype())?)
+}
+
+/// The factor of the norm `name`, `[width]`.
+///
+/// # Errors
+/// [`crate::MlxError::Shape`], [`crate::MlxError::Op`].
+pub(super) fn named_norm(
+    weights: &mut Weights<'_>,
+    name: &str,
+    width: i32,
+    norm: NormDesign,
+) -> Result<Array> {
+    let weight = weights.vector(&format!("{name}.weight"), width)?;
+    match norm.weight {
+        NormWeight::AsStored => Ok(weight),
+        NormWeight::LessOne => ops::add(&weight, &ops::cast(&Array::from_f32(1.0), weight.dtype())?),
+    }
 }
 
 impl Decoder {
-    /// Takes the tensors of the architecture.
+    /// Takes the tensors that the design of the weights' config names.
     ///
     /// # Errors
     /// [`crate::MlxError::Shape`], [`crate::MlxError::Op`].
-    pub fn load(weights: &mut Weights<'_>, head_norms: HeadNorms) -> Result<Decoder> {
-        let config = weights.config();
-        let heads = HeadShape::of(config);
-        let layers: Result<Vec<Layer>> = (0..config.layers)
-            .map(|index| Layer::load(weights, &format!("model.layers.{index}"), head_norms))
+    pub fn load(weights: &mut Weights<'_>) -> Result<Decoder> {
+        let design: &Design = &weights.config().design;
+        let Design { hidden, vocab, norm, head, .. } = *design;
+        let prefix = design.tensors.prefix;
+        let layers: Result<Vec<Layer>> = (0..)
+            .zip(&design.layers)
+            .map(|(index, layer): (usize, _)| {
+                let name = format!("{prefix}model.layers.{index}");
+                Layer::load(weights, &Naming { layer: &name, hidden, norm }, layer)
+            })
             .collect();
         Ok(Decoder {
-            heads,
-            norm_eps: config.norm_eps,
-            embedding: weights.embedding("model.embed_tokens", config.vocab, config.hidden)?,
+            norm_eps: norm.eps,
+            embedding: weights.embedding(&format!("{prefix}model.embed_tokens"), vocab, hidden)?,
+            embedding_scale: design.embedding_scale,
             layers: layers?,
-            norm: weights.vector("model.norm.weight", config.hidden)?,
-            head: match config.is_tied {
+            norm: named_norm(weights, &format!("{prefix}model.norm"), hidden, norm)?,
+            head: match head.is_tied {
                 true => None,
-                false => Some(weights.linear("lm_head", config.vocab, config.hidden, Bias::Absent)?),
+                false => Some(weights.linear(&format!("{prefix}lm_head"), vocab, hidden, Bias::Absent)?),
             },
+            logit_scale: head.scale,
+            logit_softcap: head.softcap,
         })
     }
 
@@ -72,39 +139,13 @@ impl Decoder {
     /// [`crate::MlxError::Op`].
     pub fn hidden(&self, ids: &Array, pass: &mut Pass<'_>) -> Result<Array> {
         let mut x = self.embedding.look_up(ids)?;
+        if let Some(scale) = self.embedding_scale {
+            x = scaled(&x, scale)?;
+        }
         for (index, layer) in self.layers.iter().enumerate() {
-            x = self.attention(index, layer, &x, pass)?;
-            x = self.mlp(layer, &x)?;
+            x = layer.run(index, x, pass, self.norm_eps)?;
         }
         ops::rms_norm(&x, &self.norm, self.norm_eps)
-    }
-
-    /// Attention added to its input.
-    fn attention(&self, index: usize, layer: &Layer, x: &Array, pass: &mut Pass<'_>) -> Result<Array> {
-        let HeadShape { heads, kv_heads, head_dim } = self.heads;
-        let (rows, tokens) = (x.dim(0), x.dim(1));
-        let normed = Input::Normed { x, weight: &layer.attention_norm, eps: self.norm_eps };
-        let qkv = layer.qkv.apply_to(normed, None)?;
-        let qkv = ops::reshape(&qkv, &[rows, tokens, heads + 2 * kv_heads, head_dim])?;
-        // Queries and keys are normed and turned together: one operation each instead of two.
-        let mut turning = ops::slice_axis(&qkv, 2, 0, heads + kv_heads)?;
-        if let Some(weights) = &layer.head_norms {
-            turning = ops::multiply(&ops::rms_unit(&turning, self.norm_eps)?, weights)?;
-        }
-        let turned = pass.rotate(&ops::transpose_axes(&turning, &[0, 2, 1, 3])?)?;
-        let qkv = ops::transpose_axes(&qkv, &[0, 2, 1, 3])?;
-        let q = ops::slice_axis(&turned, 1, 0, heads)?;
-        let k = ops::slice_axis(&turned, 1, heads, heads + kv_heads)?;
-        let v = ops::slice_axis(&qkv, 1, heads + kv_heads, heads + 2 * kv_heads)?;
-        let attended = pass.attend(index, &q, k, v, self.heads.scale())?;
-        layer.output.apply_to(Input::Plain(&attended), Some(x))
-    }
-
-    /// The MLP added to its input.
-    fn mlp(&self, layer: &Layer, x: &Array) -> Result<Array> {
-        let normed = Input::Normed { x, weight: &layer.mlp_norm, eps: self.norm_eps };
-        let gate_up = layer.gate_up.apply_to(normed, None)?;
-        layer.down.apply_to(Input::Gated(&gate_up), Some(x))
     }
 
     /// Logits of hidden states: `[B, T, hidden]` to `[B, T, vocab]`.
@@ -112,10 +153,17 @@ impl Decoder {
     /// # Errors
     /// [`crate::MlxError::Op`].
     pub fn logits(&self, hidden: &Array) -> Result<Array> {
-        match &self.head {
+        let mut logits = match &self.head {
             Some(head) => head.apply(hidden),
             None => self.embedding.project(hidden),
+        }?;
+        if let Some(scale) = self.logit_scale {
+            logits = scaled(&logits, scale)?;
         }
+        if let Some(cap) = self.logit_softcap {
+            logits = scaled(&ops::tanh(&scaled(&logits, cap.recip())?)?, cap)?;
+        }
+        Ok(logits)
     }
 
     /// Dtype of activations: that of the norms.
@@ -126,9 +174,9 @@ impl Decoder {
     /// Every array of the model.
     pub fn arrays(&self) -> Vec<&Array> {
         let layers = self.layers.iter().flat_map(|layer| {
-            let matrices = [&layer.qkv, &layer.output, &layer.gate_up, &layer.down];
-            let norms = [&layer.attention_norm, &layer.mlp_norm];
-            matrices.into_iter().flat_map(Linear::arrays).chain(norms).chain(&layer.head_norms)
+            let norms =
+                [&layer.before_attention, &layer.after_attention, &layer.before_mlp, &layer.after_mlp];
+            layer.attention.arrays().chain(layer.mlp.arrays()).chain(norms.into_iter().flatten())
         });
         let head = self.head.iter().flat_map(Linear::arrays);
         self.embedding.arrays().into_iter().chain(layers).chain(head).chain([&self.norm]).collect()
@@ -136,43 +184,40 @@ impl Decoder {
 }
 
 impl Layer {
-    fn load(weights: &mut Weights<'_>, prefix: &str, head_norms: HeadNorms) -> Result<Layer> {
-        let config = weights.config();
-        let HeadShape { heads, kv_heads, head_dim } = HeadShape::of(config);
-        let (hidden, intermediate) = (config.hidden, config.intermediate);
-        let (q, kv) = (heads * head_dim, kv_heads * head_dim);
-        let attention = format!("{prefix}.self_attn");
-        let mlp = format!("{prefix}.mlp");
+    fn load(weights: &mut Weights<'_>, naming: &Naming<'_>, design: &LayerDesign) -> Result<Layer> {
+        let norm = |weights: &mut Weights<'_>, name: Option<&str>| {
+            name.map(|name| {
+                named_norm(weights, &format!("{}.{name}", naming.layer), naming.hidden, naming.norm)
+            })
+            .transpose()
+        };
+        let norms = design.norms;
         Ok(Layer {
-            attention_norm: weights.vector(&format!("{prefix}.input_layernorm.weight"), hidden)?,
-            qkv: weights.merged(
-                &attention,
-                &[("q_proj", q), ("k_proj", kv), ("v_proj", kv)],
-                hidden,
-                Bias::Absent,
-            )?,
-            head_norms: match head_norms {
-                HeadNorms::Absent => None,
-                HeadNorms::PerHead => Some(stacked_norms(weights, &attention)?),
-            },
-            output: weights.linear(&format!("{attention}.o_proj"), hidden, q, Bias::Absent)?,
-            mlp_norm: weights.vector(&format!("{prefix}.post_attention_layernorm.weight"), hidden)?,
-            gate_up: weights.merged(
-                &mlp,
-                &[("gate_proj", intermediate), ("up_proj", intermediate)],
-                hidden,
-                Bias::Absent,
-            )?,
-            down: weights.linear(&format!("{mlp}.down_proj"), hidden, intermediate, Bias::Absent)?,
+            before_attention: norm(weights, norms.before_attention)?,
+            attention: SelfAttention::load(weights, naming, design)?,
+            after_attention: norm(weights, norms.after_attention)?,
+            before_mlp: norm(weights, norms.before_mlp)?,
+            mlp: Mlp::load(weights, naming, &design.mlp)?,
+            after_mlp: norm(weights, norms.after_mlp)?,
+            residual_scale: design.residual_scale,
         })
+    }
+
+    /// `[B, T, hidden]` to the same.
+    fn run(&self, index: usize, x: Array, pass: &mut Pass<'_>, eps: f32) -> Result<Array> {
+        let scale = self.residual_scale;
+        let attended = self.attention.attend(index, normed(&x, &self.before_attention, eps), pass)?;
+        let addition = Addition { x: &x, norm: self.after_attention.as_ref(), eps, scale };
+        let x = addition.of(self.attention.output(), Input::Plain(&attended))?;
+        let addition = Addition { x: &x, norm: self.after_mlp.as_ref(), eps, scale };
+        self.mlp.add_to(addition, normed(&x, &self.before_mlp, eps))
     }
 }
 
-/// Norm weights of queries and keys as one row per head, `[heads + kv_heads, head_dim]`.
-fn stacked_norms(weights: &mut Weights<'_>, attention: &str) -> Result<Array> {
-    let HeadShape { heads, kv_heads, head_dim } = HeadShape::of(weights.config());
-    let of_queries = weights.vector(&format!("{attention}.q_norm.weight"), head_dim)?;
-    let of_keys = weights.vector(&format!("{attention}.k_norm.weight"), head_dim)?;
-    let of_queries = ops::broadcast_to(&of_queries, &[heads, head_dim])?;
-    ops::concatenate(&[&of_queries, &ops::broadcast_to(&of_keys, &[kv_heads, head_dim])?], 0)
+/// `x` through a norm, if there is one, on its way into a product.
+fn normed<'a>(x: &'a Array, weight: &'a Option<Array>, eps: f32) -> Input<'a> {
+    match weight {
+        Some(weight) => Input::Normed { x, weight, eps },
+        None => Input::Plain(x),
+    }
 }

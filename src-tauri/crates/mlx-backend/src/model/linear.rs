@@ -25,6 +25,13 @@ pub enum Bias {
     Present,
 }
 
+impl Bias {
+    /// Of a claim.
+    pub fn of(has_bias: bool) -> Bias {
+        if has_bias { Bias::Present } else { Bias::Absent }
+    }
+}
+
 /// A matrix `[out, in]` as its product needs it.
 pub enum Matrix {
     /// As loaded, `[out, in]`.

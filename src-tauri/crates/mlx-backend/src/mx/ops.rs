@@ -113,6 +113,8 @@ unary! {
     log1p = mlx_log1p;
     /// e^a.
     exp = mlx_exp;
+    /// Hyperbolic tangent.
+    tanh = mlx_tanh;
     /// −a.
     negative = mlx_negative;
     /// a².
@@ -384,12 +386,26 @@ pub fn rms_unit(x: &Array, eps: f32) -> Result<Array> {
     })
 }
 
-/// Rotary embedding of halves over the last axis of `[B, H, T, D]`; `offsets` `[B]` i32 or a scalar.
-pub fn rope(x: &Array, dims: i32, base: f32, offsets: &Array) -> Result<Array> {
+/// Where a rotary embedding's frequencies come from.
+#[derive(Clone, Copy)]
+pub enum Frequencies<'a> {
+    /// base^(−2i/dims).
+    Base(f32),
+    /// Tokens per radian of each pair, `[dims/2]` f32.
+    Periods(&'a Array),
+}
+
+/// Rotary embedding of halves over the first `dims` of the last axis of `[B, H, T, D]`; `offsets` `[B]` i32 or a scalar.
+pub fn rope(x: &Array, dims: i32, frequencies: Frequencies<'_>, offsets: &Array) -> Result<Array> {
     // SAFETY: handles are valid for the call; the empty array stands for "frequencies from the base".
     call("rope", |out, stream| unsafe {
         let none = Array::from_ptr(sys::mlx_array_new());
-        let base = sys::mlx_optional_float { value: base, has_value: true };
+        let (base, periods) = match frequencies {
+            Frequencies::Base(base) => (sys::mlx_optional_float { value: base, has_value: true }, &none),
+            Frequencies::Periods(periods) => {
+                (sys::mlx_optional_float { value: 0.0, has_value: false }, periods)
+            }
+        };
         sys::mlx_fast_rope_dynamic(
             out,
             x.as_ptr(),
@@ -398,7 +414,7 @@ pub fn rope(x: &Array, dims: i32, base: f32, offsets: &Array) -> Result<Array> {
             base,
             1.0,
             offsets.as_ptr(),
-            none.as_ptr(),
+            periods.as_ptr(),
             stream,
         )
     })
@@ -415,8 +431,16 @@ pub enum Mask<'a> {
     Everything,
 }
 
-/// softmax(q·kᵀ·scale)·v for q `[B, H, Tq, D]` and k, v `[B, Hkv, Tk, D]`.
-pub fn attention(q: &Array, k: &Array, v: &Array, scale: f32, mask: Mask<'_>) -> Result<Array> {
+/// softmax(q·kᵀ·scale)·v for q `[B, H, Tq, D]` and k, v `[B, Hkv, Tk, D]`. `sinks`: one score per query head, `[H]`, that
+/// takes part in its softmax and has no value.
+pub fn attention(
+    q: &Array,
+    k: &Array,
+    v: &Array,
+    scale: f32,
+    mask: Mask<'_>,
+    sinks: Option<&Array>,
+) -> Result<Array> {
     // SAFETY: handles are valid for the call; empty arrays stand for "no mask" and "no sinks".
     call("attention", |out, stream| unsafe {
         let none = Array::from_ptr(sys::mlx_array_new());
@@ -433,7 +457,7 @@ pub fn attention(q: &Array, k: &Array, v: &Array, scale: f32, mask: Mask<'_>) ->
             scale,
             mode.as_ptr(),
             array,
-            none.as_ptr(),
+            sinks.unwrap_or(&none).as_ptr(),
             false,
             stream,
         )

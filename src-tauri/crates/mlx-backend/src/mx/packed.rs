@@ -30,6 +30,12 @@ pub enum Input<'a> {
 }
 
 impl Input<'_> {
+    /// Rows and tokens, of an input `[B, T, …]`.
+    pub fn rows_and_tokens(&self) -> (i32, i32) {
+        let (Input::Plain(x) | Input::Normed { x, .. } | Input::Gated(x)) = self;
+        (x.dim(0), x.dim(1))
+    }
+
     /// The input as an array of its own, by MLX's operations.
     ///
     /// # Errors

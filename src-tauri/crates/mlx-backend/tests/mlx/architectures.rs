@@ -72,7 +72,22 @@ fn check(names: &[&str]) {
 
 #[test]
 fn llama_matches_mlx_lm() {
-    check(&["llama", "llama_wide_heads"]);
+    check(&["llama", "llama_wide_heads", "llama_biases"]);
+}
+
+#[test]
+fn llama_with_stretched_positions_matches_mlx_lm() {
+    check(&["llama_llama3", "llama_linear", "llama_yarn", "llama_dynamic"]);
+}
+
+#[test]
+fn mistral_matches_mlx_lm() {
+    check(&["mistral"]);
+}
+
+#[test]
+fn qwen2_matches_mlx_lm() {
+    check(&["qwen2"]);
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn attention_without_a_mask_is_attention_to_every_column() {
     let q = numbers(&[2, 6, 1, 16], 1);
     let (k, v) = (numbers(&[2, 3, 10, 16], 2), numbers(&[2, 3, 10, 16], 3));
     let run = |mask: Mask<'_>| {
-        let out = ops::attention(&q, &k, &v, 0.25, mask).expect("builds");
+        let out = ops::attention(&q, &k, &v, 0.25, mask, None).expect("builds");
         mx::read_f32(&out, Purpose::Probe).expect("runs")
     };
     let seen = |columns: i32| {

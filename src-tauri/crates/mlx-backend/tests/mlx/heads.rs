@@ -2,6 +2,7 @@
 
 use crate::starter;
 use engine::backend::{Backend, StepInput};
+use mlx_backend::mx::heads::Scores;
 use mlx_backend::mx::ops::Mask;
 use mlx_backend::mx::{self, Array, Purpose, heads, ops};
 
@@ -28,6 +29,19 @@ fn largest_difference(a: &[f32], b: &[f32]) -> f32 {
     a.iter().zip(b).map(|(x, y)| (x - y).abs()).fold(0.0, f32::max)
 }
 
+const fn plain(scale: f32) -> Scores<'static> {
+    Scores { scale, softcap: None, sinks: None }
+}
+
+fn spans(spans: &[[i32; 2]]) -> Array {
+    Array::from_slice(spans.as_flattened(), &[spans.len() as i32, 2])
+}
+
+/// Everything up to each of these columns.
+fn up_to(columns: &[i32]) -> Array {
+    spans(&columns.iter().map(|column| [0, *column]).collect::<Vec<_>>())
+}
+
 fn row(a: &Array, row: i32) -> Array {
     ops::slice_axis(a, 0, row, row + 1).expect("builds")
 }
@@ -45,7 +59,7 @@ fn attention_sees_a_rows_own_columns_and_a_row_keeps_its_bits_in_any_batch() {
         let q = ops::transpose_axes(&array([rows, 1, HEADS, width], 1), &[0, 2, 1, 3]).expect("builds");
         let (keys, values) =
             (array([rows, KV_HEADS, CAPACITY, width], 2), array([rows, KV_HEADS, CAPACITY, width], 3));
-        let all = heads::attend(&q, &keys, &values, &Array::from_slice(&columns, &[rows]), 0.125);
+        let all = heads::attend(&q, &keys, &values, &up_to(&columns), plain(0.125));
         let all = all.expect("builds");
         assert_eq!(all.shape(), [rows, 1, HEADS * width]);
         let together = read(&all);
@@ -53,12 +67,12 @@ fn attention_sees_a_rows_own_columns_and_a_row_keeps_its_bits_in_any_batch() {
             let index = index as i32;
             let (q, keys, values) = (row(&q, index), row(&keys, index), row(&values, index));
             let seen = |a: &Array| ops::slice_axis(a, 2, 0, column + 1).expect("builds");
-            let theirs = ops::attention(&q, &seen(&keys), &seen(&values), 0.125, Mask::Causal);
+            let theirs = ops::attention(&q, &seen(&keys), &seen(&values), 0.125, Mask::Causal, None);
             let theirs = read(&theirs.expect("builds"));
             let own = (index * HEADS * width) as usize..((index + 1) * HEADS * width) as usize;
             let difference = largest_difference(&together[own.clone()], &theirs);
             assert!(difference < 1e-5, "width {width}, column {column}: {difference}");
-            let alone = heads::attend(&q, &keys, &values, &Array::from_slice(&[column], &[1]), 0.125);
+            let alone = heads::attend(&q, &keys, &values, &up_to(&[column]), plain(0.125));
             assert_eq!(read(&alone.expect("builds")), together[own], "width {width}, row {index} alone");
         }
     }
@@ -73,10 +87,79 @@ fn a_nan_key_spoils_its_own_row_alone() {
     keys[3 * 64] = f32::NAN;
     let keys = Array::from_slice(&keys, &[2, 1, CAPACITY, 64]);
     let values = array([2, 1, CAPACITY, 64], 6);
-    let columns = Array::from_slice(&[3, 3], &[2]);
-    let out = read(&heads::attend(&array([2, 3, 1, 64], 7), &keys, &values, &columns, 1.0).expect("builds"));
+    let columns = up_to(&[3, 3]);
+    let out =
+        read(&heads::attend(&array([2, 3, 1, 64], 7), &keys, &values, &columns, plain(1.0)).expect("builds"));
     let (spoilt, clean) = out.split_at(3 * 64);
     assert!(spoilt.iter().all(|value| value.is_nan()) && clean.iter().all(|value| value.is_finite()));
+}
+
+/// Attention of one head of one row over `span`, in f64.
+fn by_hand(q: &[f32], kv: [&[f32]; 2], span: [i32; 2], softcap: Option<f32>, sink: Option<f32>) -> Vec<f32> {
+    let width = q.len();
+    let columns = span[0] as usize..=span[1] as usize;
+    let vector = |of: usize, column: usize| &kv[of][column * width..(column + 1) * width];
+    let scores: Vec<f64> = columns
+        .clone()
+        .map(|column| {
+            let product = q.iter().zip(vector(0, column)).map(|(a, b)| f64::from(*a) * f64::from(*b));
+            let score = 0.125 * product.sum::<f64>();
+            softcap.map_or(score, |cap| f64::from(cap) * (score / f64::from(cap)).tanh())
+        })
+        .collect();
+    let all: f64 =
+        scores.iter().map(|score| score.exp()).sum::<f64>() + sink.map_or(0.0, |s| f64::from(s).exp());
+    let value = |i: usize| {
+        let weighted =
+            columns.clone().zip(&scores).map(|(c, score)| score.exp() / all * f64::from(vector(1, c)[i]));
+        weighted.sum::<f64>() as f32
+    };
+    (0..width).map(value).collect()
+}
+
+#[test]
+fn windows_caps_and_sinks_are_what_they_are_by_hand() {
+    if !heads::supports(48) {
+        return;
+    }
+    let (width, seen) = (48, [[0, 0], [3, 70], [130, 199], [64, 64]]);
+    let rows = seen.len() as i32;
+    let q = array([rows, HEADS, 1, width], 1);
+    let (keys, values) =
+        (array([rows, KV_HEADS, CAPACITY, width], 2), array([rows, KV_HEADS, CAPACITY, width], 3));
+    let sinks = numbers(HEADS, 4);
+    let sink_array = Array::from_slice(&sinks, &[HEADS]);
+    let (all_q, all_keys, all_values) = (read(&q), read(&keys), read(&values));
+    for (softcap, has_sinks) in [(None, false), (Some(2.0), false), (None, true), (Some(2.0), true)] {
+        let scores = Scores { scale: 0.125, softcap, sinks: has_sinks.then_some(&sink_array) };
+        let out = read(&heads::attend(&q, &keys, &values, &spans(&seen), scores).expect("builds"));
+        for (index, own) in out.chunks(width as usize).enumerate() {
+            let (row, head) = (index / HEADS as usize, index % HEADS as usize);
+            let kv_head = row * KV_HEADS as usize + head / (HEADS / KV_HEADS) as usize;
+            let of = |all: &'_ [f32]| all[kv_head * (CAPACITY * width) as usize..].to_vec();
+            let sink = has_sinks.then_some(sinks[head]);
+            let q = &all_q[index * width as usize..(index + 1) * width as usize];
+            let expected = by_hand(q, [&of(&all_keys), &of(&all_values)], seen[row], softcap, sink);
+            let difference = largest_difference(own, &expected);
+            assert!(difference < 1e-5, "row {row}, head {head}, {softcap:?}, {has_sinks}: {difference}");
+        }
+    }
+}
+
+#[test]
+fn what_is_not_turned_stays() {
+    if !heads::supports(64) {
+        return;
+    }
+    let (width, turned) = (64, 24);
+    let x = array([2, HEADS, 3, width], 9);
+    let table = |salt| array([2, 1, 3, turned], salt);
+    let out = heads::turn(&x, &table(1), &table(2)).expect("builds");
+    let rest = |a: &Array| read(&ops::slice_axis(a, 3, turned, width).expect("builds"));
+    assert_eq!(rest(&out), rest(&x));
+    let narrow = ops::slice_axis(&x, 3, 0, turned).expect("builds");
+    let alone = heads::turn(&narrow, &table(1), &table(2)).expect("builds");
+    assert_eq!(read(&ops::slice_axis(&out, 3, 0, turned).expect("builds")), read(&alone));
 }
 
 #[test]
@@ -96,7 +179,8 @@ fn turning_equals_mlx_rope_of_halves() {
     }
     let table = |values: &[f32]| Array::from_slice(values, &[rows, 1, tokens, width]);
     let ours = heads::turn(&x, &table(&cos), &table(&sin)).expect("builds");
-    let theirs = ops::rope(&x, width, base, &Array::from_slice(&offsets, &[rows])).expect("builds");
+    let theirs = ops::rope(&x, width, ops::Frequencies::Base(base), &Array::from_slice(&offsets, &[rows]))
+        .expect("builds");
     // MLX takes cosines in f32: of 300 radians they are good to 2e-5.
     assert!(largest_difference(&read(&ours), &read(&theirs)) < 2e-4);
 }
@@ -108,8 +192,7 @@ fn heads_that_do_not_fit_are_an_error_that_says_so() {
     }
     let keys = array([2, KV_HEADS, 8, 64], 1);
     let q = array([2, 5, 1, 64], 2);
-    let error =
-        heads::attend(&q, &keys, &keys, &Array::from_slice(&[0, 0], &[2]), 1.0).expect_err("5 over 2");
+    let error = heads::attend(&q, &keys, &keys, &up_to(&[0, 0]), plain(1.0)).expect_err("5 over 2");
     assert!(error.to_string().contains("do not fit"), "{error}");
     let error = heads::turn(&q, &keys, &keys).expect_err("tables of another shape");
     assert!(error.to_string().contains("do not fit"), "{error}");

@@ -1,0 +1,91 @@
+//! MLPs, run as their design says.
+
+use super::decoder::{Addition, Naming};
+use super::design::{Activation, GatedDesign, MlpDesign, Storage};
+use super::linear::{Bias, Linear};
+use crate::error::Result;
+use crate::load::Weights;
+use crate::mx::packed::Input;
+use crate::mx::{Array, ops};
+
+/// The MLP of a layer.
+pub enum Mlp {
+    /// As [`MlpDesign::Gated`].
+    Gated(Gated),
+}
+
+impl Mlp {
+    /// Takes the tensors of `name.mlp`.
+    ///
+    /// # Errors
+    /// [`crate::MlxError::Shape`], [`crate::MlxError::Op`].
+    pub fn load(weights: &mut Weights<'_>, naming: &Naming<'_>, design: &MlpDesign) -> Result<Mlp> {
+        match design {
+            MlpDesign::Gated(design) => Ok(Mlp::Gated(Gated::load(weights, naming, *design)?)),
+        }
+    }
+
+    /// The MLP of `input` `[B, T, hidden]`, added to the residual stream.
+    ///
+    /// # Errors
+    /// [`crate::MlxError::Op`].
+    pub fn add_to(&self, addition: Addition<'_>, input: Input<'_>) -> Result<Array> {
+        match self {
+            Mlp::Gated(gated) => gated.add_to(addition, input),
+        }
+    }
+
+    /// Every array.
+    pub fn arrays(&self) -> Vec<&Array> {
+        match self {
+            Mlp::Gated(gated) => [&gated.gate_up, &gated.down].into_iter().flat_map(Linear::arrays).collect(),
+        }
+    }
+}
+
+/// down(activation(gate(x)) · up(x)).
+pub struct Gated {
+    activation: Activation,
+    gate_up: Linear,
+    down: Linear,
+}
+
+impl Gated {
+    fn load(weights: &mut Weights<'_>, naming: &Naming<'_>, design: GatedDesign) -> Result<Gated> {
+        let GatedDesign { intermediate, activation, gate_up, has_bias } = design;
+        let (name, bias) = (format!("{}.mlp", naming.layer), Bias::of(has_bias));
+        let gate_up = match gate_up {
+            Storage::Together => {
+                weights.linear(&format!("{name}.gate_up_proj"), 2 * intermediate, naming.hidden, bias)?
+            }
+            Storage::Apart => {
+                let parts = [("gate_proj", intermediate), ("up_proj", intermediate)];
+                weights.merged(&name, &parts, naming.hidden, bias)?
+            }
+        };
+        let down = weights.linear(&format!("{name}.down_proj"), naming.hidden, intermediate, bias)?;
+        Ok(Gated { activation, gate_up, down })
+    }
+
+    fn add_to(&self, addition: Addition<'_>, input: Input<'_>) -> Result<Array> {
+        let gate_up = self.gate_up.apply_to(input, None)?;
+        match self.activation {
+            Activation::Silu => addition.of(&self.down, Input::Gated(&gate_up)),
+            Activation::GeluTanh => {
+                let (axis, both) = (gate_up.ndim() - 1, gate_up.dim(-1));
+                let gate = ops::slice_axis(&gate_up, axis, 0, both / 2)?;
+                let up = ops::slice_axis(&gate_up, axis, both / 2, both)?;
+                addition.of(&self.down, Input::Plain(&ops::multiply(&gelu_tanh(&gate)?, &up)?))
+            }
+        }
+    }
+}
+
+/// x/2·(1 + tanh(√(2/π)·(x + 0.044715·x³))).
+fn gelu_tanh(x: &Array) -> Result<Array> {
+    let factor = |value: f32| ops::cast(&Array::from_f32(value), x.dtype());
+    let cubic = ops::multiply(&ops::multiply(&ops::square(x)?, x)?, &factor(0.044_715)?)?;
+    let inner = ops::multiply(&ops::add(x, &cubic)?, &factor((2.0 / std::f32::consts::PI).sqrt())?)?;
+    let doubled = ops::add(&ops::tanh(&inner)?, &factor(1.0)?)?;
+    ops::multiply(&ops::multiply(x, &factor(0.5)?)?, &doubled)
+}
