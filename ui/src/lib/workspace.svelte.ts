@@ -143,10 +143,19 @@ export class Workspace {
 		this.notices.say(`${name} is unloaded: ${bytes(back)} of memory came back.`);
 	}
 
+	/** Loads a model at once if it fits; otherwise the Models screen shows the numbers first. */
+	async pickModel(modelId: string): Promise<void> {
+		await this.#attempt(async () => {
+			const fit = await this.backend.checkModelFit(modelId, null);
+			if (fit.verdict === 'fits' && !fit.replacesFirst) await this.models.begin(modelId, null, false);
+			else this.showModels(modelId);
+		});
+	}
+
 	/** Opens the Models screen, and there the load panel of `modelId` if one is named. */
 	showModels(modelId: string | null = null) {
 		this.screen = 'models';
-		if (modelId !== null) this.models.panel = { modelId, kind: 'load' };
+		if (modelId !== null) this.models.ask(modelId);
 	}
 
 	/** Shows `screen`, or the chat if it is shown already. */

@@ -17,7 +17,18 @@ it('says something else for every code', () => {
 	expect(new Set(codes.map((code) => wordingOf(code).title)).size).toBe(codes.length);
 });
 
-it('offers a restart whenever the engine is gone', () => {
-	const codesOfTheEngine = ['engineFailed', 'modelMissing', 'modelUnusable'] as const;
-	for (const code of codesOfTheEngine) expect(wordingOf(code).wayOut).toBe('restartEngine');
+it('offers a restart when the engine is gone, and the models when none can be run', () => {
+	expect(wordingOf('engineFailed').wayOut).toBe('restartEngine');
+	const withoutModel = [
+		'modelMissing',
+		'modelUnusable',
+		'modelUnsupported',
+		'modelTooLarge',
+		'modelUnloaded',
+	] as const;
+	for (const code of withoutModel) expect(wordingOf(code).wayOut).toBe('openModels');
+});
+
+it.each(codes)('%s asks for nothing that a person without a terminal cannot do', (code) => {
+	expect(wordingOf(code).advice).not.toMatch(/cargo|terminal|command line/i);
 });

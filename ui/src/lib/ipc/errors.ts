@@ -4,7 +4,7 @@ import type { ErrorCode } from './wire';
 export type Severity = 'notice' | 'error' | 'fatal';
 
 /** The way out that is offered as a button. */
-export type WayOut = 'tabSettings' | 'restartEngine' | 'retry' | 'newConversation';
+export type WayOut = 'tabSettings' | 'restartEngine' | 'retry' | 'newConversation' | 'openModels';
 
 export interface ErrorWording {
 	severity: Severity;
@@ -110,75 +110,75 @@ export const errorWording = {
 	},
 	modelMissing: {
 		severity: 'fatal',
-		title: 'No model was found',
-		advice: 'Run “cargo xtask setup” to fetch the starter model, then restart the engine.',
-		wayOut: 'restartEngine',
+		title: 'There is no model to answer with',
+		advice: 'Import a folder or a GGUF file, or get a model from the hub: all under Models.',
+		wayOut: 'openModels',
 	},
 	modelUnusable: {
-		severity: 'fatal',
+		severity: 'error',
 		title: 'The model’s files are damaged or not supported',
-		advice: 'Run “cargo xtask setup” to fetch the starter model again, then restart the engine.',
-		wayOut: 'restartEngine',
+		advice: 'Delete it and get it again, or load another one: all under Models.',
+		wayOut: 'openModels',
 	},
 	modelUnsupported: {
 		severity: 'error',
 		title: 'Braid cannot run this model',
-		advice: 'It asks for something that Braid does not have; the details name it. Choose another model.',
-		wayOut: null,
+		advice: 'It asks for something that Braid does not have; the details name it. Load another model.',
+		wayOut: 'openModels',
 	},
 	modelTooLarge: {
 		severity: 'error',
 		title: 'This model does not fit into memory',
-		advice: 'Load it with a smaller context, unload the other model, or choose a smaller one.',
-		wayOut: null,
+		advice: 'Load it with a smaller context, close other programs, or choose a smaller model.',
+		wayOut: 'openModels',
 	},
 	modelReplaced: {
 		severity: 'notice',
-		title: 'Another model took this one’s place',
+		title: 'Another model took the place of this one',
 		advice: 'What was written is kept. Ask again to get an answer from the new model.',
 		wayOut: 'retry',
 	},
 	modelUnloaded: {
 		severity: 'notice',
 		title: 'No model is loaded',
-		advice: 'Load one under Models. Your message stays here.',
-		wayOut: null,
+		advice: 'Load one under Models. Everything written is kept.',
+		wayOut: 'openModels',
 	},
 	importRefused: {
 		severity: 'error',
 		title: 'This cannot be imported',
-		advice: 'The details say which file or part is at fault. Nothing was changed.',
+		advice: 'The details say which file or part is at fault. Nothing was changed on the disk.',
 		wayOut: null,
 	},
 	hubUnreachable: {
 		severity: 'error',
 		title: 'The hub cannot be reached',
 		advice:
-			'Check the connection, and the address and proxy in the settings. Downloads go on where they stopped.',
+			'Check the connection, and the address and proxy under “Where models come from”. What was downloaded is kept.',
 		wayOut: 'retry',
 	},
 	hubAccess: {
 		severity: 'notice',
 		title: 'The hub does not let you have this model yet',
-		advice: 'Accept its terms on its page, and set a token of your account in the settings.',
-		wayOut: null,
+		advice: 'Accept its terms on its page, and set a token of your account under “Where models come from”.',
+		wayOut: 'openModels',
 	},
 	hubNotFound: {
 		severity: 'notice',
 		title: 'The hub has no such model',
-		advice: 'Check the name; a private model needs a token in the settings.',
+		advice: 'Check the name. A private model needs a token, set under “Where models come from”.',
 		wayOut: null,
 	},
 	hubBusy: {
 		severity: 'notice',
 		title: 'The hub asks for patience',
-		advice: 'Too many requests came from here. The details say how long to wait.',
+		advice: 'Too many requests came from here in a short time. The details say how long to wait.',
 		wayOut: 'retry',
 	},
 	hubFault: {
 		severity: 'error',
 		title: 'The hub has a fault',
-		advice: 'This is not your doing. Try again later; downloads go on where they stopped.',
+		advice: 'This is not your doing. Try again later; what was downloaded is kept.',
 		wayOut: 'retry',
 	},
 	downloadCorrupt: {
@@ -230,4 +230,5 @@ export const wayOutLabel: Record<WayOut, string> = {
 	restartEngine: 'Restart engine',
 	retry: 'Try again',
 	newConversation: 'New conversation',
+	openModels: 'Open Models',
 };

@@ -1,5 +1,8 @@
 import { asFailure, type Backend, type CommandFailure } from '../ipc/backend';
 import type { ModelEntry, ModelLoad, ModelsStatus, Unloaded } from '../ipc/wire';
+import { HubAccess } from './hubAccess.svelte';
+import { HubSearch } from './hubSearch.svelte';
+import { ImportFlow } from './importFlow.svelte';
 import { changesBetween, type StatusChanges } from './statusChanges';
 
 /** What is open below a model of the list. */
@@ -7,6 +10,9 @@ export interface OpenPanel {
 	modelId: string;
 	kind: 'load' | 'delete';
 }
+
+/** Models that are here, or those that can be got. */
+export type ModelsSection = 'here' | 'more';
 
 /** Models on this computer and what is going on with them, as Rust reports it. */
 export class ModelsState {
@@ -16,7 +22,12 @@ export class ModelsState {
 	/** Why the list could not be read. */
 	listFailure = $state.raw<CommandFailure | null>(null);
 	panel = $state.raw<OpenPanel | null>(null);
+	/** Part of the screen that is shown. */
+	section = $state<ModelsSection>('here');
 	readonly backend: Backend;
+	readonly hub: HubSearch;
+	readonly access: HubAccess;
+	readonly importing: ImportFlow;
 	#onNews: (news: StatusChanges) => void;
 	#onFailure: (thrown: unknown) => void;
 
@@ -25,6 +36,9 @@ export class ModelsState {
 		calls: { onNews: (news: StatusChanges) => void; onFailure: (thrown: unknown) => void },
 	) {
 		this.backend = backend;
+		this.hub = new HubSearch(backend);
+		this.access = new HubAccess(backend);
+		this.importing = new ImportFlow(backend);
 		this.#onNews = calls.onNews;
 		this.#onFailure = calls.onFailure;
 	}
@@ -70,6 +84,12 @@ export class ModelsState {
 
 	nameOf(modelId: string): string {
 		return this.entryOf(modelId)?.name ?? modelId;
+	}
+
+	/** Opens the load panel of a model. */
+	ask(modelId: string) {
+		this.section = 'here';
+		this.panel = { modelId, kind: 'load' };
 	}
 
 	/** Begins a load. Resolves with whether it has begun. */
