@@ -4,10 +4,12 @@ pub mod basics;
 pub mod decoder;
 pub mod design;
 pub mod experts;
+mod granite;
 pub mod linear;
 mod llama;
 mod mistral;
 mod mlp;
+mod olmo2;
 mod qwen2;
 mod qwen3;
 pub mod rope;
@@ -21,8 +23,10 @@ use design::{Design, Reader};
 
 /// Every architecture by its `model_type`, in the order of the alphabet.
 const TABLE: &[(&str, Reader)] = &[
+    ("granite", granite::design),
     ("llama", llama::design),
     ("mistral", mistral::design),
+    ("olmo2", olmo2::design),
     ("qwen2", qwen2::design),
     ("qwen3", qwen3::design),
 ];

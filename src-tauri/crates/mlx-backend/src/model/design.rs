@@ -128,6 +128,8 @@ pub enum HeadNorms {
     Absent,
     /// Over each head: `q_norm`, `k_norm`.
     PerHead,
+    /// Over all query heads as one vector, and over all key heads.
+    AllTogether,
 }
 
 /// Where the keys and values of a layer come from.

@@ -15,11 +15,19 @@ pub struct SelfAttention {
     eps: f32,
     /// Queries, keys, values, one after the other; queries alone where another layer has the keys.
     projection: Linear,
-    /// `[heads + kv_heads, head_dim]`: one row per head that is turned.
-    head_norms: Option<Array>,
+    norms: Norms,
     /// `[heads]`.
     sinks: Option<Array>,
     output: Linear,
+}
+
+/// Norms of what is turned.
+enum Norms {
+    Absent,
+    /// `[heads + kv_heads, head_dim]`: one row per head that is turned.
+    PerHead(Array),
+    /// Of all queries, `[heads·head_dim]`, and of all keys where the layer has its own.
+    AllTogether(Vec<Array>),
 }
 
 impl SelfAttention {
@@ -51,10 +59,7 @@ impl SelfAttention {
         Ok(SelfAttention {
             eps: naming.norm.eps,
             projection,
-            head_norms: match design.head_norms {
-                HeadNorms::Absent => None,
-                HeadNorms::PerHead => Some(stacked_norms(weights, &name, &design, naming.norm)?),
-            },
+            norms: Norms::load(weights, &name, &design, naming.norm)?,
             sinks: match design.has_sinks {
                 true => Some(weights.vector(&format!("{name}.sinks"), design.heads)?),
                 false => None,
@@ -83,10 +88,7 @@ impl SelfAttention {
         let projected = self.projection.apply_to(input, None)?;
         let projected = ops::reshape(&projected, &[rows, tokens, all, head_dim])?;
         // Queries and keys are normed and turned together: one operation each instead of two.
-        let mut to_turn = ops::slice_axis(&projected, 2, 0, turning)?;
-        if let Some(weights) = &self.head_norms {
-            to_turn = ops::multiply(&ops::rms_unit(&to_turn, self.eps)?, weights)?;
-        }
+        let to_turn = self.norms.apply(ops::slice_axis(&projected, 2, 0, turning)?, self.eps)?;
         let turned = pass.rotate(index, &ops::transpose_axes(&to_turn, &[0, 2, 1, 3])?)?;
         let sinks = self.sinks.as_ref();
         if self.design.kv != KvSource::Own {
@@ -107,23 +109,62 @@ impl SelfAttention {
     /// Every array.
     pub fn arrays(&self) -> impl Iterator<Item = &Array> {
         let matrices = [&self.projection, &self.output].into_iter().flat_map(Linear::arrays);
-        matrices.chain(&self.head_norms).chain(&self.sinks)
+        matrices.chain(self.norms.arrays()).chain(&self.sinks)
     }
 }
 
-/// Norm weights of queries, and of keys where the layer has its own, as one row per head.
-fn stacked_norms(
-    weights: &mut Weights<'_>,
-    name: &str,
-    design: &AttentionDesign,
-    norm: NormDesign,
-) -> Result<Array> {
-    let AttentionDesign { heads, kv_heads, head_dim, .. } = *design;
-    let of_queries = named_norm(weights, &format!("{name}.q_norm"), head_dim, norm)?;
-    let of_queries = ops::broadcast_to(&of_queries, &[heads, head_dim])?;
-    if design.kv != KvSource::Own {
-        return ops::contiguous(&of_queries);
+impl Norms {
+    /// Takes `q_norm`, and `k_norm` where the layer has its own keys.
+    fn load(
+        weights: &mut Weights<'_>,
+        name: &str,
+        design: &AttentionDesign,
+        norm: NormDesign,
+    ) -> Result<Norms> {
+        let AttentionDesign { heads, kv_heads, head_dim, kv, .. } = *design;
+        let parts = match kv {
+            KvSource::Own => vec![("q_norm", heads), ("k_norm", kv_heads)],
+            KvSource::OfLayer(_) => vec![("q_norm", heads)],
+        };
+        let mut load = |part: &str, width| named_norm(weights, &format!("{name}.{part}"), width, norm);
+        match design.head_norms {
+            HeadNorms::Absent => Ok(Norms::Absent),
+            HeadNorms::PerHead => {
+                let of_heads = |(part, heads)| ops::broadcast_to(&load(part, head_dim)?, &[heads, head_dim]);
+                let stacked: Result<Vec<Array>> = parts.into_iter().map(of_heads).collect();
+                Ok(Norms::PerHead(ops::concatenate(&stacked?.iter().collect::<Vec<_>>(), 0)?))
+            }
+            HeadNorms::AllTogether => {
+                let all = parts.into_iter().map(|(part, heads)| load(part, heads * head_dim));
+                Ok(Norms::AllTogether(all.collect::<Result<Vec<Array>>>()?))
+            }
+        }
     }
-    let of_keys = named_norm(weights, &format!("{name}.k_norm"), head_dim, norm)?;
-    ops::concatenate(&[&of_queries, &ops::broadcast_to(&of_keys, &[kv_heads, head_dim])?], 0)
+
+    /// Of queries and then keys, `[B, T, heads + kv_heads, head_dim]`.
+    fn apply(&self, x: Array, eps: f32) -> Result<Array> {
+        match self {
+            Norms::Absent => Ok(x),
+            Norms::PerHead(weights) => ops::multiply(&ops::rms_unit(&x, eps)?, weights),
+            Norms::AllTogether(weights) => {
+                let flat = ops::reshape(&x, &[x.dim(0), x.dim(1), -1])?;
+                let (mut normed, mut start) = (Vec::new(), 0);
+                for weight in weights {
+                    let end = start + weight.dim(0);
+                    normed.push(ops::rms_norm(&ops::slice_axis(&flat, 2, start, end)?, weight, eps)?);
+                    start = end;
+                }
+                let joined = ops::concatenate(&normed.iter().collect::<Vec<_>>(), 2)?;
+                ops::reshape(&joined, x.shape())
+            }
+        }
+    }
+
+    fn arrays(&self) -> &[Array] {
+        match self {
+            Norms::Absent => &[],
+            Norms::PerHead(weights) => std::slice::from_ref(weights),
+            Norms::AllTogether(weights) => weights,
+        }
+    }
 }

@@ -71,6 +71,11 @@ fn check(names: &[&str]) {
 }
 
 #[test]
+fn granite_matches_mlx_lm() {
+    check(&["granite"]);
+}
+
+#[test]
 fn llama_matches_mlx_lm() {
     check(&["llama", "llama_wide_heads", "llama_biases"]);
 }
@@ -83,6 +88,11 @@ fn llama_with_stretched_positions_matches_mlx_lm() {
 #[test]
 fn mistral_matches_mlx_lm() {
     check(&["mistral"]);
+}
+
+#[test]
+fn olmo2_matches_mlx_lm() {
+    check(&["olmo2"]);
 }
 
 #[test]
