@@ -58,6 +58,7 @@ void arrange(const Product& p, float* panels, int row) {
   const int rows = std::min(kPanelRows, p.rows - row);
   float* panel = panels + static_cast<std::int64_t>(row) * p.inputs;
   for (int r = 0; r < rows; ++r) {
+    // Only four-bit weights are expanded in another order than they are stored in.
     (p.bits == 4 ? arrange_row<4> : arrange_row<8>)(p, row + r, panel + r * kUnit, rows * kUnit);
   }
 }
@@ -69,9 +70,10 @@ inline __attribute__((always_inline)) void tile(const Product& p, const float* x
   const int words_per_output = p.inputs * kBits / 32;
   const int groups = p.inputs / p.group;
   const std::uint32_t* words = p.weights + static_cast<std::int64_t>(output) * words_per_output;
-  const float* scales = p.scales + static_cast<std::int64_t>(output) * groups;
-  const float* offsets = p.offsets + static_cast<std::int64_t>(output) * groups;
-  for (int ahead = 0; ahead < kOutputs * groups; ahead += 16) {
+  constexpr bool kScaled = kBits != 32;
+  const float* scales = kScaled ? p.scales + static_cast<std::int64_t>(output) * groups : nullptr;
+  const float* offsets = kScaled ? p.offsets + static_cast<std::int64_t>(output) * groups : nullptr;
+  for (int ahead = 0; kScaled && ahead < kOutputs * groups; ahead += 16) {
     __builtin_prefetch(scales + kAheadTiles * kOutputs * groups + ahead);
     __builtin_prefetch(offsets + kAheadTiles * kOutputs * groups + ahead);
   }
@@ -82,11 +84,18 @@ inline __attribute__((always_inline)) void tile(const Product& p, const float* x
     for (int o = 0; o < kOutputs; ++o) sums[r][o] = splat(0);
   }
   for (int group = 0; group < groups; ++group) {
-    const auto expand = [&](int o) { return Group<kBits>(scales[o * groups + group], offsets[o * groups + group]); };
+    const auto expand = [&](int o) {
+      if constexpr (!kScaled) return Group<kBits>(1, 0);
+      return Group<kBits>(scales[o * groups + group], offsets[o * groups + group]);
+    };
     const Group<kBits> expanders[2] = {expand(0), expand(kOutputs - 1)};
     for (int unit = 0; unit < units_per_group; ++unit, words += kBits, x += kRows * kUnit) {
 #pragma GCC unroll 2
-      for (int o = 0; o < kOutputs; ++o) __builtin_prefetch(words + o * words_per_output + kAheadBytes / 4);
+      for (int o = 0; o < kOutputs; ++o) {
+        const std::uint32_t* ahead = words + o * words_per_output + kAheadBytes / 4;
+        __builtin_prefetch(ahead);
+        if constexpr (kBits == 32) __builtin_prefetch(ahead + 16);
+      }
 #pragma GCC unroll 8
       for (int part = 0; part < kParts; ++part) {
         Lanes weights[kOutputs];
@@ -151,7 +160,11 @@ void all_rows(const Product& p, const float* panel, int first, int last) {
 }
 
 void multiply(const Product& product, const float* panel, int first, int last) {
-  (product.bits == 4 ? all_rows<4> : all_rows<8>)(product, panel, first, last);
+  switch (product.bits) {
+    case 4: return all_rows<4>(product, panel, first, last);
+    case 8: return all_rows<8>(product, panel, first, last);
+    default: return all_rows<32>(product, panel, first, last);
+  }
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Quantised matrix product on the CPU for few rows, and the kernels of each instruction set.
+// Matrix product on the CPU for few rows, of quantised and of f32 weights, and the kernels of each instruction set.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,8 @@ enum class Form {
 // y[m][n] = residual[m][n] + sum over k of input[m][k] * w[n][k].
 //
 // All floats are f32. weights: outputs x (inputs * bits / 32), packed as MLX packs them, lowest bits first.
-// scales, offsets: outputs x (inputs / group); w = scale * q + offset. inputs is a multiple of 32.
+// scales, offsets: outputs x (inputs / group); w = scale * q + offset. inputs is a multiple of 32. With 32 bits, weights
+// are outputs x inputs f32, scales and offsets are null, and group is 32.
 struct Product {
   const float* x;
   const float* norm;      // inputs; for Form::kNormed

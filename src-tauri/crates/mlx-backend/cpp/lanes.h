@@ -15,7 +15,7 @@
 namespace braid {
 namespace {
 
-constexpr int kUnit = 32;  // weights that are expanded together: 4 words at 4 bits, 8 at 8 bits
+constexpr int kUnit = 32;  // weights that are expanded together: 4 words at 4 bits, 8 at 8 bits, 32 at 32 bits
 
 // Each instruction set has
 //   Group<kBits>: expands weights that share a scale. weights(words, part) gives lanes [part * kLanes,
@@ -208,6 +208,15 @@ template <int kBits>
 inline void order(Lanes (&)[kUnit / kLanes]) {}
 
 #endif
+
+// f32 weights are ready as they are.
+template <>
+struct Group<32> {
+  Group(float, float) {}
+  Lanes weights(const std::uint32_t* words, int part) const {
+    return load(reinterpret_cast<const float*>(words) + part * kLanes);
+  }
+};
 
 // e^x within two units in the last place: a Taylor series on [-ln2/2, ln2/2] times a power of two. NaN becomes a
 // number, so callers use x once more.

@@ -58,30 +58,37 @@ void run(const braid::Product& product) {
            [&](int first, int last) { kernels.multiply(product, panels, first, last); });
 }
 
-// Inputs: x, weights, scales, offsets, then the norm's weights and the residual as far as there are any.
-class QuantizedProduct : public mx::Primitive {
+constexpr int kDenseBits = 32;
+
+// Inputs: x, weights, scales and offsets of packed weights, then the norm's weights and the residual as far as there
+// are any.
+class CpuProduct : public mx::Primitive {
  public:
-  QuantizedProduct(mx::Stream stream, braid::Form form, float eps, int group, int bits)
+  CpuProduct(mx::Stream stream, braid::Form form, float eps, int group, int bits)
       : Primitive(stream), form_(form), eps_(eps), group_(group), bits_(bits) {}
 
   void eval_cpu(const std::vector<mx::array>& inputs, std::vector<mx::array>& outputs) override {
     auto& out = outputs[0];
     out.set_data(mx::allocator::malloc(out.nbytes()));
     const bool is_normed = form_ == braid::Form::kNormed;
-    const std::size_t residual = is_normed ? 5 : 4;
-    const int columns = inputs[2].shape(-1) * group_;
+    const bool is_packed = bits_ != kDenseBits;
+    const std::size_t norm = is_packed ? 4 : 2;
+    const std::size_t residual = norm + is_normed;
+    for (const auto& input : inputs) {
+      if (!input.flags().row_contiguous) throw std::runtime_error("the CPU product needs rows in order");
+    }
     const braid::Product product{
         .x = inputs[0].data<float>(),
-        .norm = is_normed ? inputs[4].data<float>() : nullptr,
+        .norm = is_normed ? inputs[norm].data<float>() : nullptr,
         .residual = residual < inputs.size() ? inputs[residual].data<float>() : nullptr,
-        .weights = inputs[1].data<std::uint32_t>(),
-        .scales = inputs[2].data<float>(),
-        .offsets = inputs[3].data<float>(),
+        .weights = reinterpret_cast<const std::uint32_t*>(inputs[1].data<std::uint8_t>()),
+        .scales = is_packed ? inputs[2].data<float>() : nullptr,
+        .offsets = is_packed ? inputs[3].data<float>() : nullptr,
         .y = out.data<float>(),
         .form = form_,
         .eps = eps_,
         .rows = static_cast<int>(out.size() / out.shape(-1)),
-        .inputs = columns,
+        .inputs = inputs[0].shape(-1) / (form_ == braid::Form::kGated ? 2 : 1),
         .outputs = out.shape(-1),
         .group = group_,
         .bits = bits_,
@@ -93,10 +100,10 @@ class QuantizedProduct : public mx::Primitive {
   }
 
   void eval_gpu(const std::vector<mx::array>&, std::vector<mx::array>&) override {
-    throw std::runtime_error("the packed CPU product was asked to run on a GPU");
+    throw std::runtime_error("the CPU product was asked to run on a GPU");
   }
 
-  const char* name() const override { return "BraidQuantizedProduct"; }
+  const char* name() const override { return "BraidCpuProduct"; }
 
  private:
   braid::Form form_;
@@ -108,40 +115,69 @@ class QuantizedProduct : public mx::Primitive {
 const mx::array& array_of(mlx_array handle) { return *static_cast<const mx::array*>(handle.ctx); }
 
 void require(bool fits) {
-  if (!fits) throw std::invalid_argument("shapes or dtypes do not fit the packed CPU product");
+  if (!fits) throw std::invalid_argument("shapes or dtypes do not fit the CPU product");
 }
 
-void check(const std::vector<mx::array>& inputs, braid::Form form, int group, int bits) {
-  const int columns = inputs[0].shape(-1) / (form == braid::Form::kGated ? 2 : 1);
-  require((bits == 4 || bits == 8) && group % 32 == 0 && columns % group == 0);
-  require(inputs[1].dtype() == mx::uint32 && inputs[1].shape(-1) == columns * bits / 32);
-  require(inputs[2].shape(-1) == columns / group && inputs[3].shape() == inputs[2].shape());
-  require(form != braid::Form::kNormed || inputs[4].shape() == mx::Shape{columns});
-  for (std::size_t i = 0; i < inputs.size(); ++i) require(i == 1 || inputs[i].dtype() == mx::float32);
+struct Arguments {
+  mlx_array x;
+  mlx_array weights;
+  mlx_array norm;
+  mlx_array residual;
+  int form;
+  float eps;
+};
+
+// Throws when shapes or dtypes do not fit. `packing`: scales and offsets, or none for f32 weights.
+mx::array product_of(const Arguments& arguments, const std::vector<mx::array>& packing, int group, int bits,
+                     const mx::Stream& on) {
+  const auto form = static_cast<braid::Form>(arguments.form);
+  std::vector<mx::array> inputs{mx::contiguous(array_of(arguments.x), false, on), array_of(arguments.weights)};
+  inputs.insert(inputs.end(), packing.begin(), packing.end());
+  auto shape = inputs[0].shape();
+  const int columns = shape.back() / (form == braid::Form::kGated ? 2 : 1);
+  shape.back() = inputs[1].shape(0);
+  require(columns % 32 == 0 && inputs[1].ndim() == 2 && inputs[1].shape(1) == columns / 32 * bits);
+  if (form == braid::Form::kNormed) {
+    inputs.push_back(array_of(arguments.norm));
+    require(inputs.back().shape() == mx::Shape{columns});
+  }
+  if (arguments.residual.ctx != nullptr) {
+    require(array_of(arguments.residual).shape() == shape);
+    inputs.push_back(mx::contiguous(array_of(arguments.residual), false, on));
+  }
+  const auto codes = bits == kDenseBits ? mx::float32 : mx::uint32;
+  for (std::size_t i = 0; i < inputs.size(); ++i) require(inputs[i].dtype() == (i == 1 ? codes : mx::float32));
+  auto product = std::make_shared<CpuProduct>(on, form, arguments.eps, group, bits);
+  return mx::array(shape, mx::float32, product, inputs);
 }
 
 }  // namespace
 
-// The product of kernel.h over the last axis of x. `norm` belongs to form 1 alone; `residual` may be null. Returns 0,
-// or 1 with MLX's error handler told.
+// The product of kernel.h over the last axis of x with packed weights. `norm` belongs to form 1 alone; `residual` may
+// be null. Returns 0, or 1 with MLX's error handler told.
 extern "C" int braid_quantized_matmul(mlx_array* result, mlx_array x, mlx_array weights, mlx_array scales,
                                       mlx_array offsets, mlx_array norm, mlx_array residual, int form, float eps,
                                       int group, int bits, mlx_stream stream) {
   try {
     const auto& on = *static_cast<const mx::Stream*>(stream.ctx);
-    const auto kind = static_cast<braid::Form>(form);
-    std::vector<mx::array> inputs{mx::contiguous(array_of(x), false, on), array_of(weights), array_of(scales),
-                                  array_of(offsets)};
-    auto shape = array_of(x).shape();
-    shape.back() = inputs[1].shape(0);
-    if (kind == braid::Form::kNormed) inputs.push_back(array_of(norm));
-    if (residual.ctx != nullptr) {
-      require(array_of(residual).shape() == shape);
-      inputs.push_back(mx::contiguous(array_of(residual), false, on));
-    }
-    check(inputs, kind, group, bits);
-    auto product = std::make_shared<QuantizedProduct>(on, kind, eps, group, bits);
-    mlx_array_set_(*result, mx::array(shape, mx::float32, product, inputs));
+    const std::vector<mx::array> packing{array_of(scales), array_of(offsets)};
+    const mx::Shape groups{array_of(weights).shape(0), array_of(weights).shape(-1) * 32 / bits / group};
+    require((bits == 4 || bits == 8) && group % 32 == 0 && array_of(weights).shape(-1) * 32 / bits % group == 0);
+    require(packing[0].shape() == groups && packing[1].shape() == groups);
+    mlx_array_set_(*result, product_of({x, weights, norm, residual, form, eps}, packing, group, bits, on));
+    return 0;
+  } catch (const std::exception& error) {
+    mlx_error("%s", error.what());
+    return 1;
+  }
+}
+
+// The same with f32 weights.
+extern "C" int braid_dense_matmul(mlx_array* result, mlx_array x, mlx_array weights, mlx_array norm,
+                                  mlx_array residual, int form, float eps, mlx_stream stream) {
+  try {
+    const auto& on = *static_cast<const mx::Stream*>(stream.ctx);
+    mlx_array_set_(*result, product_of({x, weights, norm, residual, form, eps}, {}, 32, kDenseBits, on));
     return 0;
   } catch (const std::exception& error) {
     mlx_error("%s", error.what());

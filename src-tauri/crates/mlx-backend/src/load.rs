@@ -224,7 +224,8 @@ impl<'a> Weights<'a> {
     fn matrix(&mut self, prefix: &str, rows: i32, columns: i32) -> Result<Matrix> {
         let shape = [rows, columns];
         let Some(quantisation) = self.quantisation_of(prefix, columns)? else {
-            return Ok(Matrix::Dense { weight: self.floats(&format!("{prefix}.weight"), &shape)? });
+            let weight = self.floats(&format!("{prefix}.weight"), &shape)?;
+            return Ok(self.dense(weight));
         };
         let packed = self.packed(prefix, &shape, quantisation)?;
         let is_cuda = packed.affine().is_some_and(|arrays| cuda::supports(arrays, quantisation));
@@ -232,12 +233,15 @@ impl<'a> Weights<'a> {
             Numerics::Checkpoint if is_cuda => Ok(Matrix::Quantised { packed, product: Product::Cuda }),
             Numerics::Checkpoint => Ok(Matrix::Quantised { packed, product: Product::Mlx }),
             Numerics::FullPrecision if packed::supports(quantisation) => {
-                Ok(Matrix::Quantised { packed, product: Product::Packed })
+                Ok(Matrix::Quantised { packed, product: Product::Cpu })
             }
-            Numerics::FullPrecision => {
-                Ok(Matrix::Dense { weight: quantised::dequantize(&packed, self.dtype)? })
-            }
+            Numerics::FullPrecision => Ok(self.dense(quantised::dequantize(&packed, self.dtype)?)),
         }
+    }
+
+    fn dense(&self, weight: Array) -> Matrix {
+        let is_cpu = self.numerics == Numerics::FullPrecision && packed::supports_dense(weight.dim(1));
+        Matrix::Dense { weight, product: if is_cpu { Product::Cpu } else { Product::Mlx } }
     }
 
     /// A stack of matrices, `[experts, rows, columns]`. Packed ones stay packed: a pass reads a few of them.

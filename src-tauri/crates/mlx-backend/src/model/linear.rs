@@ -5,15 +5,15 @@ use crate::mx::packed::{self, Input};
 use crate::mx::quantised::{self, Packed};
 use crate::mx::{Array, Dtype, cuda, ops};
 
-/// What multiplies packed weights.
+/// What multiplies a matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Product {
     /// MLX's own kernels.
     Mlx,
     /// Braid's CUDA kernel for as many rows as it is faster at, MLX's own kernels for others.
     Cuda,
-    /// Braid's CPU kernel; scales and biases are f32.
-    Packed,
+    /// Braid's CPU kernel: f32 weights, or packed ones with scales and biases in f32.
+    Cpu,
 }
 
 /// Whether a design adds a vector to the outputs of a matrix.
@@ -38,6 +38,8 @@ pub enum Matrix {
     Dense {
         /// The weights.
         weight: Array,
+        /// What multiplies them.
+        product: Product,
     },
     /// Ready to multiply: `[in, out]`, a view of the loaded weights.
     Transposed {
@@ -61,19 +63,33 @@ impl Matrix {
     /// # Errors
     /// [`crate::MlxError::Op`].
     fn merge(mut parts: Vec<Matrix>) -> Result<Matrix> {
-        if parts.len() == 1 && !matches!(parts[0], Matrix::Dense { .. }) {
-            return Ok(parts.remove(0));
+        if let Some(dense) = Matrix::merge_dense(&parts)? {
+            return Ok(dense);
         }
-        if parts.iter().all(|part| matches!(part, Matrix::Dense { .. })) {
-            let weights: Vec<&Array> = parts.iter().flat_map(|part| part.arrays()).collect();
-            let stacked = ops::concatenate(&weights, 0)?;
-            return Ok(Matrix::Transposed { weight: ops::transpose(&stacked)? });
+        if parts.len() == 1 {
+            return Ok(parts.remove(0));
         }
         if let Some(alike) = Matrix::merge_packed(&parts)? {
             return Ok(alike);
         }
         let parts: Result<Vec<Matrix>> = parts.into_iter().map(|part| Matrix::merge(vec![part])).collect();
         Ok(Matrix::Several(parts?))
+    }
+
+    /// One matrix of floats of many, if all are floats.
+    fn merge_dense(parts: &[Matrix]) -> Result<Option<Matrix>> {
+        let mut weights = Vec::new();
+        let mut is_cpu = true;
+        for part in parts {
+            let Matrix::Dense { weight, product } = part else { return Ok(None) };
+            weights.push(weight);
+            is_cpu &= *product == Product::Cpu;
+        }
+        let weight = ops::concatenate(&weights, 0)?;
+        Ok(Some(match is_cpu {
+            true => Matrix::Dense { weight, product: Product::Cpu },
+            false => Matrix::Transposed { weight: ops::transpose(&weight)? },
+        }))
     }
 
     /// One packed matrix of many, if all are packed in the same way.
@@ -102,7 +118,7 @@ impl Matrix {
     fn apply_to(&self, input: Input<'_>, residual: Option<&Array>) -> Result<Array> {
         let product = match self {
             Matrix::Quantised { packed, product } => match (product, packed.affine()) {
-                (Product::Packed, Some(arrays)) => {
+                (Product::Cpu, Some(arrays)) => {
                     return packed::matmul(input, residual, arrays, packed.quantisation);
                 }
                 (Product::Cuda, Some(arrays)) => {
@@ -115,7 +131,10 @@ impl Matrix {
                 }
                 _ => quantised::matmul(&input.computed()?, packed),
             },
-            Matrix::Dense { weight } => ops::matmul(&input.computed()?, &ops::transpose(weight)?),
+            Matrix::Dense { weight, product: Product::Cpu } => {
+                return packed::dense_matmul(input, residual, weight);
+            }
+            Matrix::Dense { weight, .. } => ops::matmul(&input.computed()?, &ops::transpose(weight)?),
             Matrix::Transposed { weight } => ops::matmul(&input.computed()?, weight),
             Matrix::Several(parts) => {
                 let x = input.computed()?;
@@ -133,7 +152,7 @@ impl Matrix {
 
     fn arrays(&self) -> Vec<&Array> {
         match self {
-            Matrix::Dense { weight } | Matrix::Transposed { weight } => vec![weight],
+            Matrix::Dense { weight, .. } | Matrix::Transposed { weight } => vec![weight],
             Matrix::Quantised { packed, .. } => packed.arrays().collect(),
             Matrix::Several(parts) => parts.iter().flat_map(Matrix::arrays).collect(),
         }

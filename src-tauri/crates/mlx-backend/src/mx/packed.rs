@@ -1,4 +1,4 @@
-//! Product with packed weights on the CPU: `cpp/primitive.cpp`.
+//! Product with packed or f32 weights on the CPU: `cpp/primitive.cpp`.
 //!
 //! MLX multiplies quantised weights on the CPU one row after another, and f32 ones through a BLAS that copies the
 //! matrix before it multiplies. This product reads the packed weights once for up to eight rows, and sums each
@@ -60,6 +60,36 @@ pub fn supports(quantisation: Quantisation) -> bool {
     cfg!(target_os = "linux") && quantisation.mode == Mode::Affine && matches!(quantisation.bits, 4 | 8)
 }
 
+/// Whether the product exists for f32 weights of that many inputs, on this platform.
+pub fn supports_dense(inputs: i32) -> bool {
+    cfg!(target_os = "linux") && inputs % 32 == 0
+}
+
+/// What the product is taken of, as the C functions want it.
+#[cfg(target_os = "linux")]
+struct Handles {
+    x: mlx_sys::mlx_array,
+    norm: mlx_sys::mlx_array,
+    residual: mlx_sys::mlx_array,
+    form: std::ffi::c_int,
+    eps: f32,
+}
+
+#[cfg(target_os = "linux")]
+impl Handles {
+    /// Null handles stand for "none".
+    fn of(input: Input<'_>, residual: Option<&Array>) -> Handles {
+        let none = mlx_sys::mlx_array { ctx: std::ptr::null_mut() };
+        let residual = residual.map_or(none, Array::as_ptr);
+        let (x, norm, form, eps) = match input {
+            Input::Plain(x) => (x, none, 0, 0.0),
+            Input::Normed { x, weight, eps } => (x, weight.as_ptr(), 1, eps),
+            Input::Gated(x) => (x, none, 2, 0.0),
+        };
+        Handles { x: x.as_ptr(), norm, residual, form, eps }
+    }
+}
+
 /// `input · wᵀ`, plus `residual` `[…, out]`, on the CPU: all f32 but the weights of `packed`: those of
 /// [`super::quantised::Packed::affine`].
 ///
@@ -90,31 +120,41 @@ pub fn matmul(
             stream: mlx_stream,
         ) -> c_int;
     }
-    let none = mlx_array { ctx: std::ptr::null_mut() };
-    let (x, norm, form, eps) = match input {
-        Input::Plain(x) => (x, none, 0, 0.0),
-        Input::Normed { x, weight, eps } => (x, weight.as_ptr(), 1, eps),
-        Input::Gated(x) => (x, none, 2, 0.0),
-    };
-    let residual = residual.map_or(none, Array::as_ptr);
+    let Handles { x, norm, residual, form, eps } = Handles::of(input, residual);
     let [weights, scales, offsets] = packed.map(Array::as_ptr);
     let Quantisation { group_size, bits, .. } = quantisation;
-    // SAFETY: handles are valid for the call, which checks shapes and dtypes; null ones stand for "none".
+    // SAFETY: handles are valid for the call, which checks shapes and dtypes.
     ops::call("packed matmul", |out, stream| unsafe {
         braid_quantized_matmul(
-            out,
-            x.as_ptr(),
-            weights,
-            scales,
-            offsets,
-            norm,
-            residual,
-            form,
-            eps,
-            group_size,
-            bits,
-            stream,
+            out, x, weights, scales, offsets, norm, residual, form, eps, group_size, bits, stream,
         )
+    })
+}
+
+/// As [`matmul`], with `weights` `[out, in]` f32 in row order.
+///
+/// # Errors
+/// As [`matmul`].
+#[cfg(target_os = "linux")]
+pub fn dense_matmul(input: Input<'_>, residual: Option<&Array>, weights: &Array) -> Result<Array> {
+    use mlx_sys::{mlx_array, mlx_stream};
+    use std::ffi::c_int;
+    unsafe extern "C" {
+        fn braid_dense_matmul(
+            result: *mut mlx_array,
+            x: mlx_array,
+            weights: mlx_array,
+            norm: mlx_array,
+            residual: mlx_array,
+            form: c_int,
+            eps: f32,
+            stream: mlx_stream,
+        ) -> c_int;
+    }
+    let Handles { x, norm, residual, form, eps } = Handles::of(input, residual);
+    // SAFETY: as for `matmul`.
+    ops::call("dense matmul", |out, stream| unsafe {
+        braid_dense_matmul(out, x, weights.as_ptr(), norm, residual, form, eps, stream)
     })
 }
 
@@ -125,4 +165,13 @@ pub fn matmul(
 #[cfg(not(target_os = "linux"))]
 pub fn matmul(_: Input<'_>, _: Option<&Array>, _: [&Array; 3], _: Quantisation) -> Result<Array> {
     Err(crate::MlxError::Op { op: "packed matmul", what: "not built for this platform".into() })
+}
+
+/// As on Linux.
+///
+/// # Errors
+/// Always: [`supports_dense`] says no.
+#[cfg(not(target_os = "linux"))]
+pub fn dense_matmul(_: Input<'_>, _: Option<&Array>, _: &Array) -> Result<Array> {
+    Err(crate::MlxError::Op { op: "dense matmul", what: "not built for this platform".into() })
 }

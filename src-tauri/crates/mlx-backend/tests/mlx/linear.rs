@@ -1,12 +1,13 @@
 //! Matrices with bias vectors, against their definition.
 
-use mlx_backend::model::linear::{Linear, Matrix};
+use mlx_backend::model::linear::{Linear, Matrix, Product};
 use mlx_backend::mx::packed::Input;
 use mlx_backend::mx::{self, Array, Purpose};
 
 #[test]
 fn stacked_matrices_add_each_its_own_bias_before_the_residual() {
     let matrix = |from: i32, rows: i32| Matrix::Dense {
+        product: Product::Mlx,
         weight: Array::from_slice(&(from..from + rows * 2).map(|i| i as f32).collect::<Vec<_>>(), &[rows, 2]),
     };
     let biases = [Array::from_slice(&[100.0_f32], &[1]), Array::from_slice(&[200.0_f32, 300.0], &[2])];

@@ -1,4 +1,4 @@
-//! The CPU product of packed weights against MLX's own dequantised one.
+//! The CPU product of packed and of f32 weights against MLX's own.
 
 use mlx_backend::mx::packed::{self, Input};
 use mlx_backend::mx::quantised::{self, Packed, Quantisation};
@@ -27,12 +27,25 @@ fn rows_of(x: &[f32], width: i32) -> Array {
     Array::from_slice(x, &[1, x.len() as i32 / width, width])
 }
 
-/// A product of the packed kernel and of MLX's operations on the dequantised weights, both on the host.
-fn both(input: Input<'_>, residual: Option<&Array>, packed: [&Array; 3], q: Quantisation) -> [Vec<f32>; 2] {
-    let ours = packed::matmul(input, residual, packed, q).expect("builds");
-    let [weight, scales, biases] = packed.map(Array::clone);
-    let packed = Packed { weight, scales, biases: Some(biases), quantisation: q };
-    let dense = quantised::dequantize(&packed, Dtype::Float32).expect("builds");
+/// What a product is taken with.
+#[derive(Clone, Copy)]
+enum Weights<'a> {
+    Packed([&'a Array; 3], Quantisation),
+    Dense(&'a Array),
+}
+
+/// A product of the CPU kernel and of MLX's operations on the weights in f32, both on the host.
+fn both(input: Input<'_>, residual: Option<&Array>, weights: Weights<'_>) -> [Vec<f32>; 2] {
+    let (ours, dense) = match weights {
+        Weights::Packed(packed, quantisation) => {
+            let ours = packed::matmul(input, residual, packed, quantisation);
+            let [weight, scales, biases] = packed.map(Array::clone);
+            let packed = Packed { weight, scales, biases: Some(biases), quantisation };
+            (ours, quantised::dequantize(&packed, Dtype::Float32).expect("builds"))
+        }
+        Weights::Dense(weights) => (packed::dense_matmul(input, residual, weights), weights.clone()),
+    };
+    let ours = ours.expect("builds");
     let dense = ops::transpose(&dense).expect("builds");
     let mut theirs = ops::matmul(&input.computed().expect("builds"), &dense).expect("builds");
     if let Some(residual) = residual {
@@ -50,6 +63,34 @@ fn assert_close([ours, theirs]: &[Vec<f32>; 2], case: &str) {
     }
 }
 
+/// Every form of product with `weights` `[outputs, inputs]`, for every number of rows up to two panels and a bit.
+fn check(weights: Weights<'_>, inputs: i32, outputs: i32, case: &str) {
+    let norm = Array::from_slice(&numbers(inputs as usize, 3), &[inputs]);
+    // Wide enough for every form; large enough for the gate to be anything from shut to open.
+    let x: Vec<f32> = numbers(19 * 2 * inputs as usize, 9).into_iter().map(|value| 8.0 * value).collect();
+    let added = numbers(19 * outputs as usize, 4);
+    for rows in [1, 2, 3, 5, 7, 8, 9, 19] {
+        let of_row = |first: usize, rows: usize, form: usize| -> [Vec<f32>; 2] {
+            let width = if form == 2 { 2 * inputs } else { inputs };
+            let part = rows_of(&x[first * width as usize..(first + rows) * width as usize], width);
+            let residual =
+                rows_of(&added[first * outputs as usize..(first + rows) * outputs as usize], outputs);
+            match form {
+                0 => both(Input::Plain(&part), None, weights),
+                1 => both(Input::Normed { x: &part, weight: &norm, eps: 1e-5 }, None, weights),
+                _ => both(Input::Gated(&part), Some(&residual), weights),
+            }
+        };
+        for form in 0..3 {
+            let case = format!("{case}, {rows} rows, form {form}");
+            let together = of_row(0, rows, form);
+            assert_close(&together, &case);
+            let [alone, _] = of_row(rows - 1, 1, form);
+            assert_eq!(alone, together[0][(rows - 1) * outputs as usize..], "{case}: last row alone");
+        }
+    }
+}
+
 #[test]
 fn the_packed_product_equals_the_dequantised_one_and_a_row_keeps_its_bits_in_any_batch() {
     for (bits, group_size, inputs, outputs) in
@@ -58,35 +99,17 @@ fn the_packed_product_equals_the_dequantised_one_and_a_row_keeps_its_bits_in_any
         let quantisation = Quantisation::affine(group_size, bits);
         assert!(packed::supports(quantisation) || !cfg!(target_os = "linux"));
         let [codes, scales, biases] = weights(outputs, inputs, quantisation);
-        let packed = [&codes, &scales, &biases];
-        let norm = Array::from_slice(&numbers(inputs as usize, 3), &[inputs]);
-        // Wide enough for every form; large enough for the gate to be anything from shut to open.
-        let x: Vec<f32> = numbers(19 * 2 * inputs as usize, 9).into_iter().map(|value| 8.0 * value).collect();
-        let added = numbers(19 * outputs as usize, 4);
-        for rows in [1, 2, 3, 5, 7, 8, 9, 19] {
-            let of_row = |first: usize, rows: usize, form: usize| -> [Vec<f32>; 2] {
-                let width = if form == 2 { 2 * inputs } else { inputs };
-                let part = &x[first * width as usize..(first + rows) * width as usize];
-                let part = rows_of(part, width);
-                let residual =
-                    rows_of(&added[first * outputs as usize..(first + rows) * outputs as usize], outputs);
-                match form {
-                    0 => both(Input::Plain(&part), None, packed, quantisation),
-                    1 => {
-                        let input = Input::Normed { x: &part, weight: &norm, eps: 1e-5 };
-                        both(input, None, packed, quantisation)
-                    }
-                    _ => both(Input::Gated(&part), Some(&residual), packed, quantisation),
-                }
-            };
-            for form in 0..3 {
-                let case = format!("{bits} bits, {rows} rows, form {form}");
-                let together = of_row(0, rows, form);
-                assert_close(&together, &case);
-                let [alone, _] = of_row(rows - 1, 1, form);
-                assert_eq!(alone, together[0][(rows - 1) * outputs as usize..], "{case}: last row alone");
-            }
-        }
+        let weights = Weights::Packed([&codes, &scales, &biases], quantisation);
+        check(weights, inputs, outputs, &format!("{bits} bits"));
+    }
+}
+
+#[test]
+fn the_dense_product_equals_mlxs_and_a_row_keeps_its_bits_in_any_batch() {
+    for (inputs, outputs) in [(576, 192), (192, 67), (32, 1), (1024, 300)] {
+        assert!(packed::supports_dense(inputs) || !cfg!(target_os = "linux"));
+        let weights = Array::from_slice(&numbers((inputs * outputs) as usize, 1), &[outputs, inputs]);
+        check(Weights::Dense(&weights), inputs, outputs, &format!("{inputs} inputs"));
     }
 }
 
