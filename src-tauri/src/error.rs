@@ -240,6 +240,9 @@ fn load_code(error: &MlxError) -> ErrorCode {
         MlxError::OutOfMemory { .. } => ErrorCode::ModelTooLarge,
         MlxError::File { .. }
         | MlxError::Config { .. }
+        | MlxError::NoWeights { .. }
+        | MlxError::Damaged { .. }
+        | MlxError::TiedHead { .. }
         | MlxError::UnsupportedQuantisation(_)
         | MlxError::Quantisation { .. }
         | MlxError::MissingTensors { .. }

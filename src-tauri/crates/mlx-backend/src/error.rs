@@ -1,5 +1,6 @@
 //! What can go wrong on the way to a logit.
 
+use crate::load::header::HeaderError;
 use engine::backend::OutOfMemory;
 use std::path::PathBuf;
 
@@ -40,13 +41,33 @@ pub enum MlxError {
         /// Why.
         source: std::io::Error,
     },
-    /// `config.json` is not what it should be.
+    /// A JSON file of the model folder is not what it should be.
     #[error("cannot use {path}: {reason}")]
     Config {
         /// The file.
         path: PathBuf,
         /// Which field, and what is wrong with it.
         reason: String,
+    },
+    /// The folder holds no weights that are ever opened.
+    #[error("no model*.safetensors in {dir}; weights in other formats (.bin, .pt, .pth) are never opened")]
+    NoWeights {
+        /// The folder.
+        dir: PathBuf,
+    },
+    /// A weights file is not sound.
+    #[error("{path} is damaged or no safetensors file")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: HeaderError,
+    },
+    /// The files hold another output head than the one that the config says.
+    #[error("config.json says that the output head is the token embedding, but {name} differs from it")]
+    TiedHead {
+        /// Name of the tensor.
+        name: String,
     },
     /// The architecture is not one that Braid runs.
     #[error("model type {0:?} is not supported; Braid runs {supported}", supported = crate::config::ARCHITECTURES.join(", "))]

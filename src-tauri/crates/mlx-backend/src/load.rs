@@ -1,14 +1,19 @@
 //! Weights from safetensors with a two-way ledger: every tensor of the files is used, every one needed is there.
 
+mod files;
+pub mod header;
+mod packing;
+mod spelling;
+
 use crate::config::ModelConfig;
-use crate::config::quantisation::Stated;
 use crate::error::{MlxError, Result};
 use crate::model::experts::{Experts, Stack};
 use crate::model::linear::{Bias, Embedding, Linear, Matrix, Product};
-use crate::mx::quantised::{self, Mode, Packed, Quantisation};
-use crate::mx::{Array, Dtype, cuda, ops, packed};
-use std::collections::{HashMap, HashSet};
-use std::path::{Path, PathBuf};
+use crate::mx::{Array, Dtype, cuda, ops, packed, quantised};
+use files::WeightFiles;
+use spelling::Spelling;
+use std::collections::HashMap;
+use std::path::Path;
 
 /// What the device computes in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,35 +31,11 @@ pub struct Weights<'a> {
     numerics: Numerics,
     /// What floats are computed in.
     dtype: Dtype,
+    files: WeightFiles,
+    spelling: Spelling,
+    /// By their names in the files.
     tensors: HashMap<String, Array>,
     missing: Vec<String>,
-}
-
-/// Tensors that some exporters write and no architecture reads.
-fn is_redundant(name: &str, config: &ModelConfig) -> bool {
-    name.ends_with("rotary_emb.inv_freq") || (config.is_tied && name.starts_with("lm_head."))
-}
-
-fn weight_files(dir: &Path) -> Result<Vec<PathBuf>> {
-    let index_path = dir.join("model.safetensors.index.json");
-    if !index_path.exists() {
-        return Ok(vec![dir.join("model.safetensors")]);
-    }
-    let malformed = |reason: String| MlxError::Config { path: index_path.clone(), reason };
-    let bytes =
-        std::fs::read(&index_path).map_err(|source| MlxError::File { path: index_path.clone(), source })?;
-    let index: serde_json::Value =
-        serde_json::from_slice(&bytes).map_err(|error| malformed(error.to_string()))?;
-    let map = index["weight_map"].as_object().ok_or_else(|| malformed("no weight_map".into()))?;
-    let mut names = HashSet::new();
-    for file in map.values() {
-        let name = file.as_str().ok_or_else(|| malformed("a file name is not text".into()))?;
-        if name.contains(['/', '\\']) {
-            return Err(malformed(format!("{name:?} lies outside the model's folder")));
-        }
-        names.insert(name.to_owned());
-    }
-    Ok(names.into_iter().map(|name| dir.join(name)).collect())
 }
 
 fn is_float(dtype: Dtype) -> bool {
@@ -88,23 +69,54 @@ impl<'a> Weights<'a> {
     /// Opens the files of `dir`; data is read when it is evaluated.
     ///
     /// # Errors
-    /// [`MlxError::File`], [`MlxError::Config`] for a bad index, [`MlxError::Op`] when MLX cannot read a file.
+    /// [`MlxError::NoWeights`], [`MlxError::File`], [`MlxError::Config`] for a bad index, [`MlxError::Damaged`] for a
+    /// file that is not sound, [`MlxError::Quantisation`] when the config speaks of packed weights and none are there.
     pub fn open(dir: &Path, config: &'a ModelConfig, numerics: Numerics) -> Result<Self> {
+        let files = WeightFiles::find(dir)?;
         let mut tensors = HashMap::new();
-        for path in weight_files(dir)? {
-            // MLX's own error for a missing file has no path in it.
-            std::fs::metadata(&path).map_err(|source| MlxError::File { path: path.clone(), source })?;
-            let loaded = Array::load_safetensors(&path)
+        for path in files.paths() {
+            let loaded = Array::load_safetensors(path)
                 .map_err(|error| MlxError::Config { path: path.clone(), reason: error.to_string() })?;
             tensors.extend(loaded);
         }
-        tensors.retain(|name, _| !is_redundant(name, config));
+        // Some exporters write them and no architecture reads them.
+        tensors.retain(|name, _| !name.ends_with("rotary_emb.inv_freq"));
         require_scales(&tensors, config)?;
         let dtype = match numerics {
             Numerics::FullPrecision => Dtype::Float32,
             Numerics::Checkpoint => most_common_float(&tensors),
         };
-        Ok(Weights { config, numerics, dtype, tensors, missing: Vec::new() })
+        let spelling = Spelling::Plain;
+        Ok(Weights { config, numerics, dtype, files, spelling, tensors, missing: Vec::new() })
+    }
+
+    /// From here on, names are those of a checkpoint of the decoder alone, wherever under `prefix` (with its full stop)
+    /// these files keep it. Leaves out tensors whose names start with one of `skipped`, with or without `model.`.
+    pub fn find_decoder(&mut self, prefix: &'static str, skipped: &[&str]) {
+        self.tensors.retain(|name, _| !spelling::is_skipped(name, skipped));
+        self.spelling = Spelling::of(self.tensors.keys().map(String::as_str), prefix);
+    }
+
+    /// Leaves out tensors whose names start with `start`: the architecture does not read them.
+    pub fn skip(&mut self, start: &str) {
+        let start = self.spelling.in_files(start);
+        self.tensors.retain(|name, _| !name.starts_with(&start));
+    }
+
+    /// Leaves out the matrix `head` of a model whose head is `embedding`: some files hold it twice.
+    ///
+    /// # Errors
+    /// [`MlxError::TiedHead`] if the two differ, [`MlxError::File`].
+    pub fn tie_head(&mut self, embedding: &str, head: &str) -> Result<()> {
+        for part in ["weight", "scales", "biases"] {
+            let name = self.spelling.in_files(&format!("{head}.{part}"));
+            let embedding = self.spelling.in_files(&format!("{embedding}.{part}"));
+            let is_there = self.tensors.remove(&name).is_some();
+            if is_there && self.files.are_equal(&name, &embedding)? != Some(true) {
+                return Err(MlxError::TiedHead { name });
+            }
+        }
+        Ok(())
     }
 
     /// The config these weights belong to.
@@ -112,23 +124,24 @@ impl<'a> Weights<'a> {
         self.config
     }
 
-    fn take(&mut self, name: &str, expected: &[i32]) -> Result<Array> {
-        let Some(tensor) = self.tensors.remove(name) else {
-            self.missing.push(name.to_owned());
-            return ops::zeros(expected, Dtype::Float32);
+    /// Takes a tensor out of the ledger, or notes that it is missing and stands in zeros of `dtype`.
+    fn take(&mut self, name: &str, expected: &[i32], dtype: Dtype) -> Result<Array> {
+        let name = self.spelling.in_files(name);
+        let Some(tensor) = self.tensors.remove(&name) else {
+            self.missing.push(name);
+            return ops::zeros(expected, dtype);
         };
         if tensor.shape() != expected {
             let found = tensor.shape().to_vec();
-            return Err(MlxError::Shape { name: name.into(), found, expected: expected.to_vec() });
+            return Err(MlxError::Shape { name, found, expected: expected.to_vec() });
         }
         Ok(tensor)
     }
 
     fn floats(&mut self, name: &str, expected: &[i32]) -> Result<Array> {
-        let tensor = self.take(name, expected)?;
+        let tensor = self.take(name, expected, self.dtype)?;
         if !is_float(tensor.dtype()) {
-            let mismatch = "it is not stored as f16, bf16 or f32";
-            return Err(MlxError::Quantisation { name: name.into(), mismatch });
+            return Err(self.mismatch(name, "it is not stored as f16, bf16 or f32"));
         }
         ops::cast(&tensor, self.dtype)
     }
@@ -141,93 +154,16 @@ impl<'a> Weights<'a> {
         self.floats(name, &[len])
     }
 
-    /// How the matrix `prefix` is packed, `None` for floats, by the config and by what the files hold.
-    fn quantisation_of(&self, prefix: &str, columns: i32) -> Result<Option<Quantisation>> {
-        let weight = format!("{prefix}.weight");
-        let has_scales = self.tensors.contains_key(&format!("{prefix}.scales"));
-        let has_weight = self.tensors.contains_key(&weight);
-        let mismatch = |mismatch| Err(MlxError::Quantisation { name: weight, mismatch });
-        match (self.config.quantisation.of(prefix), has_scales) {
-            (Stated::ByName(Some(_)), false) if has_weight => {
-                mismatch("config.json says that it is quantised, but the files hold no scales of it")
-            }
-            (Stated::ByName(Some(own)), _) => Ok(Some(own)),
-            (Stated::AsMost(most), true) => Ok(Some(self.evident(prefix, columns).unwrap_or(most))),
-            (Stated::ByName(None), true) => {
-                mismatch("config.json says that it is not quantised, but the files hold scales of it")
-            }
-            (Stated::Floats, true) => {
-                mismatch("the files hold scales of it, but config.json has no quantization entry")
-            }
-            (_, false) => Ok(None),
-        }
-    }
-
-    /// What the shapes of a packed matrix say by themselves. Converters give some matrices more bits than most, and not
-    /// all of them write that down.
-    fn evident(&self, prefix: &str, columns: i32) -> Option<Quantisation> {
-        let last = |part: &str| {
-            let tensor = self.tensors.get(&format!("{prefix}.{part}"))?;
-            Some((tensor.shape().last().copied().filter(|width| *width > 0)?, tensor.dtype()))
-        };
-        let ((words, _), (groups, scales)) = (last("weight")?, last("scales")?);
-        let bits = i32::try_from(i64::from(words) * 32 / i64::from(columns.max(1))).ok()?;
-        let group_size = columns / groups;
-        let mode = match (scales, bits, group_size) {
-            (Dtype::Uint8, 8, _) => Mode::Mxfp8,
-            (Dtype::Uint8, _, 16) => Mode::Nvfp4,
-            (Dtype::Uint8, ..) => Mode::Mxfp4,
-            _ => Mode::Affine,
-        };
-        Some(Quantisation { mode, group_size, bits }).filter(|found| found.exists())
-    }
-
-    /// `shape`: that of the matrix, or of a stack of them, with inputs last.
-    fn packed(&mut self, prefix: &str, shape: &[i32], quantisation: Quantisation) -> Result<Packed> {
-        let weight = format!("{prefix}.weight");
-        let refuse = |mismatch| Err(MlxError::Quantisation { name: weight.clone(), mismatch });
-        let columns = shape.last().copied().unwrap_or_default();
-        if columns % quantisation.group_size != 0 {
-            return refuse("its inputs do not divide into groups");
-        }
-        let of_width = |width: i32| {
-            let mut shape = shape.to_vec();
-            shape.pop();
-            shape.push(width);
-            shape
-        };
-        let groups = of_width(columns / quantisation.group_size);
-        let packed = Packed {
-            weight: self.take(&weight, &of_width(quantisation.words_of(columns)))?,
-            scales: self.take(&format!("{prefix}.scales"), &groups)?,
-            biases: match quantisation.mode {
-                Mode::Affine => Some(self.take(&format!("{prefix}.biases"), &groups)?),
-                Mode::Mxfp4 | Mode::Mxfp8 | Mode::Nvfp4 => None,
-            },
-            quantisation,
-        };
-        let is_sound = match quantisation.mode {
-            Mode::Affine => packed.scales_and_biases().all(|array| is_float(array.dtype())),
-            Mode::Mxfp4 | Mode::Mxfp8 | Mode::Nvfp4 => packed.scales.dtype() == Dtype::Uint8,
-        };
-        // Stand-ins of missing tensors are floats; the ledger tells of them.
-        if self.missing.is_empty() && !(is_sound && packed.weight.dtype() == Dtype::Uint32) {
-            return refuse("its codes or scales are not of the dtype that its quantisation has");
-        }
-        match quantisation.mode {
-            // Before anything is computed: MLX computes in the dtype of the scales, and f16 would round.
-            Mode::Affine => packed.with_scales_as(self.dtype),
-            Mode::Mxfp4 | Mode::Mxfp8 | Mode::Nvfp4 => Ok(packed),
-        }
-    }
-
     fn matrix(&mut self, prefix: &str, rows: i32, columns: i32) -> Result<Matrix> {
         let shape = [rows, columns];
-        let Some(quantisation) = self.quantisation_of(prefix, columns)? else {
-            let weight = self.floats(&format!("{prefix}.weight"), &shape)?;
-            return Ok(self.dense(weight));
+        let packed = match self.quantisation_of(prefix, columns)? {
+            Some(quantisation) => self.packed(prefix, &shape, quantisation)?,
+            None => {
+                let weight = self.floats(&format!("{prefix}.weight"), &shape)?;
+                return Ok(self.dense(weight));
+            }
         };
-        let packed = self.packed(prefix, &shape, quantisation)?;
+        let quantisation = packed.quantisation;
         let is_cuda = packed.affine().is_some_and(|arrays| cuda::supports(arrays, quantisation));
         match self.numerics {
             Numerics::Checkpoint if is_cuda => Ok(Matrix::Quantised { packed, product: Product::Cuda }),

@@ -12,6 +12,9 @@ use crate::load::Weights;
 use crate::mx::packed::Input;
 use crate::mx::{Array, Dtype, ops};
 
+const EMBEDDING: &str = "model.embed_tokens";
+const HEAD: &str = "lm_head";
+
 /// What every part of a layer needs to know to find its tensors.
 pub struct Naming<'a> {
     /// Name of the layer, without a full stop at its end.
@@ -110,23 +113,26 @@ impl Decoder {
     pub fn load(weights: &mut Weights<'_>) -> Result<Decoder> {
         let design: &Design = &weights.config().design;
         let Design { hidden, vocab, norm, head, .. } = *design;
-        let prefix = design.tensors.prefix;
+        weights.find_decoder(design.tensors.prefix, design.tensors.skipped);
         let layers: Result<Vec<Layer>> = (0..)
             .zip(&design.layers)
             .map(|(index, layer): (usize, _)| {
-                let name = format!("{prefix}model.layers.{index}");
+                let name = format!("model.layers.{index}");
                 Layer::load(weights, &Naming { layer: &name, hidden, norm }, layer)
             })
             .collect();
         Ok(Decoder {
             norm_eps: norm.eps,
-            embedding: weights.embedding(&format!("{prefix}model.embed_tokens"), vocab, hidden)?,
+            embedding: weights.embedding(EMBEDDING, vocab, hidden)?,
             embedding_scale: design.embedding_scale,
             layers: layers?,
-            norm: named_norm(weights, &format!("{prefix}model.norm"), hidden, norm)?,
+            norm: named_norm(weights, "model.norm", hidden, norm)?,
             head: match head.is_tied {
-                true => None,
-                false => Some(weights.linear(&format!("{prefix}lm_head"), vocab, hidden, Bias::Absent)?),
+                true => {
+                    weights.tie_head(EMBEDDING, HEAD)?;
+                    None
+                }
+                false => Some(weights.linear(HEAD, vocab, hidden, Bias::Absent)?),
             },
             logit_scale: head.scale,
             logit_softcap: head.softcap,

@@ -193,7 +193,7 @@ pub struct HeadDesign {
 /// Where the files keep the decoder's tensors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TensorNames {
-    /// What stands before every name, full stop included.
+    /// What stands before every name, full stop included, or after its `model.`: files have both.
     pub prefix: &'static str,
     /// Beginnings of names that belong to other parts of the checkpoint, which Braid does not run.
     pub skipped: &'static [&'static str],

@@ -64,7 +64,8 @@ impl Fixture {
     }
 }
 
-fn words(name: &str, count: usize) -> impl Iterator<Item = u32> {
+/// Words that depend on a tensor's name and the place in it.
+pub fn words(name: &str, count: usize) -> impl Iterator<Item = u32> {
     let salt = name.bytes().fold(0_u32, |salt, byte| salt.wrapping_mul(31).wrapping_add(u32::from(byte)));
     (0..count as u32).map(move |index| {
         let mut h = index.wrapping_mul(2_654_435_761) ^ salt;

@@ -3,6 +3,7 @@
 mod architectures;
 mod attention;
 mod faults;
+mod folder;
 mod formula;
 mod heads;
 mod kv_cache;
@@ -13,7 +14,9 @@ mod logits;
 mod native;
 mod overlap;
 mod packed;
+mod quantised;
 mod sampler;
 mod snapshots;
 mod starter;
 mod waits;
+mod weights;
