@@ -114,13 +114,20 @@ pub struct ChatTemplate {
 }
 
 impl ChatTemplate {
-    /// Reads the template of a model folder: `chat_template.jinja`, else `chat_template` in `tokenizer_config.json`.
-    /// `None` if the folder has neither.
+    /// Reads the template of a model folder: `chat_template.jinja`, else `chat_template` in `tokenizer_config.json`,
+    /// else in `chat_template.json`. `None` if the folder has none of them. Special tokens that
+    /// `tokenizer_config.json` does not name may come from `special_tokens_map.json`.
     ///
     /// # Errors
     /// [`TextError::Read`], [`TextError::Json`], [`TextError::TemplateTooLong`] or [`TextError::TemplateSyntax`].
     pub fn from_dir(dir: &Path) -> Result<Option<Self>, TextError> {
-        let config = files::read_json(&dir.join("tokenizer_config.json"))?;
+        let mut config = Map::new();
+        for name in ["chat_template.json", "special_tokens_map.json", "tokenizer_config.json"] {
+            if let Value::Object(entries) = files::read_json(&dir.join(name))? {
+                config.extend(entries.into_iter().filter(|(_, value)| !value.is_null()));
+            }
+        }
+        let config = Value::Object(config);
         match files::read_optional(&dir.join("chat_template.jinja"))? {
             Some(source) => Self::new(&String::from_utf8_lossy(&source), &config).map(Some),
             None => Self::from_config(&config),

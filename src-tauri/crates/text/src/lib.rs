@@ -14,6 +14,7 @@
 mod chat_template;
 mod detokenizer;
 mod error;
+mod generation_defaults;
 mod reasoning;
 mod stop_matcher;
 mod tokenizer;
@@ -21,6 +22,7 @@ mod tokenizer;
 pub use chat_template::{ChatMessage, ChatTemplate, Clock, RenderOptions, Role};
 pub use detokenizer::Detokenizer;
 pub use error::TextError;
+pub use generation_defaults::GenerationDefaults;
 pub use reasoning::{SplitText, ThinkingSplitter, ThinkingStage, ThinkingTags};
 pub use stop_matcher::{StopMatcher, StopOutcome};
 pub use tokenizer::{SpecialTokens, Tokenizer};

@@ -1,12 +1,36 @@
 use serde::Serialize;
 
-/// Tag pairs that models are trained to think between. Each names its own end, so text cannot hold one by chance.
-const KNOWN_TAGS: [(&str, &str); 5] = [
-    ("<think>", "</think>"),
-    ("<thinking>", "</thinking>"),
-    ("[THINK]", "[/THINK]"),
-    ("<|begin_of_thought|>", "<|end_of_thought|>"),
-    ("<reasoning>", "</reasoning>"),
+/// A way that models are trained to set their thinking apart.
+struct Known {
+    open: &'static str,
+    close: &'static str,
+    direct: Option<&'static str>,
+    /// What a chat template writes or looks for if its model thinks like this.
+    sign: &'static str,
+}
+
+const fn pair(open: &'static str, close: &'static str) -> Known {
+    Known { open, close, direct: None, sign: close }
+}
+
+/// Each names its own end, so text cannot hold one by chance.
+const KNOWN: [Known; 10] = [
+    // Before the plain tags: templates of channels may quote those.
+    Known {
+        open: "<|channel|>analysis<|message|>",
+        close: "<|end|><|start|>assistant<|channel|>final<|message|>",
+        direct: Some("<|channel|>final<|message|>"),
+        sign: "<|channel|>analysis<|message|>",
+    },
+    pair("<|channel>thought", "<channel|>"),
+    pair("<think>", "</think>"),
+    pair("<thinking>", "</thinking>"),
+    pair("[THINK]", "[/THINK]"),
+    pair("<seed:think>", "</seed:think>"),
+    pair("◁think▷", "◁/think▷"),
+    pair("<|START_THINKING|>", "<|END_THINKING|>"),
+    pair("<|begin_of_thought|>", "<|end_of_thought|>"),
+    pair("<reasoning>", "</reasoning>"),
 ];
 
 /// The tags between which a model thinks before it answers.
@@ -16,17 +40,24 @@ pub struct ThinkingTags {
     pub open: String,
     /// Ends it.
     pub close: String,
+    /// Starts an answer without thinking, if such an answer has a mark of its own.
+    pub direct: Option<String>,
 }
 
 impl ThinkingTags {
-    /// Finds the pair that a chat template writes or looks for, else the pair that the vocabulary holds.
+    /// Builds a pair of tags.
+    pub fn new(open: impl Into<String>, close: impl Into<String>) -> Self {
+        Self { open: open.into(), close: close.into(), direct: None }
+    }
+
+    /// Finds the tags that a chat template writes or looks for, else the pair that the vocabulary holds.
     ///
     /// Templates that cut the thinking out of earlier answers name the closing tag only.
     pub(crate) fn find(template: Option<&str>, is_token: impl Fn(&str) -> bool) -> Option<Self> {
-        let in_template = |(_, close): &&(&str, &str)| template.is_some_and(|source| source.contains(close));
-        let in_vocabulary = |(open, close): &&(&str, &str)| is_token(open) && is_token(close);
-        let found = KNOWN_TAGS.iter().find(in_template).or_else(|| KNOWN_TAGS.iter().find(in_vocabulary));
-        found.map(|(open, close)| Self { open: (*open).into(), close: (*close).into() })
+        let in_template = |known: &&Known| template.is_some_and(|source| source.contains(known.sign));
+        let in_vocabulary = |known: &&Known| is_token(known.open) && is_token(known.close);
+        let found = KNOWN.iter().find(in_template).or_else(|| KNOWN.iter().find(in_vocabulary));
+        found.map(|known| Self { direct: known.direct.map(Into::into), ..Self::new(known.open, known.close) })
     }
 
     /// What a prompt says about the thinking of the answer that follows it: `prompt_end` is its text, or enough of
@@ -138,7 +169,15 @@ impl ThinkingSplitter {
             self.held = after.to_string();
             self.stage = ThinkingStage::Open;
             self.is_after_tag = true;
-        } else if !tags.open.starts_with(text) {
+        } else if let Some(after) = tags.direct.as_ref().and_then(|mark| text.strip_prefix(mark.as_str())) {
+            self.held = after.to_string();
+            self.stage = ThinkingStage::Closed;
+            self.is_after_tag = true;
+        } else if ![Some(&tags.open), tags.direct.as_ref()]
+            .into_iter()
+            .flatten()
+            .any(|tag| tag.starts_with(text))
+        {
             self.stage = ThinkingStage::Closed;
         }
     }
@@ -185,7 +224,7 @@ mod tests {
     use super::*;
 
     fn think() -> ThinkingTags {
-        ThinkingTags { open: "<think>".into(), close: "</think>".into() }
+        ThinkingTags::new("<think>", "</think>")
     }
 
     fn split(stage: ThinkingStage, pieces: &[&str]) -> (String, String) {
@@ -247,6 +286,24 @@ mod tests {
         assert_eq!(open(ThinkingTags::find(None, |tag| tag.contains("think"))), Some("<think>".into()));
         assert_eq!(ThinkingTags::find(None, |tag| tag == "<think>"), None, "half a pair is none");
         assert_eq!(ThinkingTags::find(Some("{{ messages }}"), none), None);
+    }
+
+    #[test]
+    fn channels_are_tags_and_an_answer_may_come_without_thinking() {
+        let template = "{{ '<|start|>assistant<|channel|>analysis<|message|>' + message.thinking }}";
+        let tags = ThinkingTags::find(Some(template), |_| false);
+        let run = |text: &str| {
+            let mut splitter = ThinkingSplitter::new(tags.clone(), ThinkingStage::Outside);
+            let parts: Vec<SplitText> = text.chars().map(|c| splitter.push(&c.to_string())).collect();
+            let rest = splitter.finish();
+            let join =
+                |part: fn(&SplitText) -> &str| -> String { parts.iter().chain([&rest]).map(part).collect() };
+            (join(|split| &split.thinking), join(|split| &split.answer))
+        };
+        let both = "<|channel|>analysis<|message|>so<|end|><|start|>assistant<|channel|>final<|message|>Yes.";
+        assert_eq!(run(both), ("so".into(), "Yes.".into()));
+        assert_eq!(run("<|channel|>final<|message|>Yes."), (String::new(), "Yes.".into()));
+        assert_eq!(run("<|channel|>finally"), (String::new(), "<|channel|>finally".into()));
     }
 
     #[test]

@@ -22,7 +22,9 @@ pub enum SpecialTokens {
 pub(crate) enum TextForm {
     /// Each character of a token stands for one byte, as in GPT-2.
     ByteLevel,
-    /// Anything else, for example SentencePiece with byte fallback.
+    /// SentencePiece with tokens such as `<0x0A>` for the bytes of what has no piece.
+    ByteFallback,
+    /// Anything else.
     Other,
 }
 
@@ -39,6 +41,8 @@ struct Inner {
     added: AddedTokens,
     template: Option<ChatTemplate>,
     thinking_tags: Option<ThinkingTags>,
+    /// Special tokens that a thinking tag of several tokens is made of: without them the tag could not be seen.
+    tag_ids: Vec<TokenId>,
     control_ids: Vec<TokenId>,
     eos_ids: Vec<TokenId>,
     vocab_tokens: usize,
@@ -74,15 +78,26 @@ impl Tokenizer {
             .map_err(|error| TextError::TokenizerFile { path: path.clone(), source: Box::new(error) })?;
         let text_form = match hf.get_decoder() {
             Some(DecoderWrapper::ByteLevel(_)) => TextForm::ByteLevel,
+            _ if hf.token_to_id("<0x0A>").is_some() => TextForm::ByteFallback,
             _ => TextForm::Other,
         };
         let template = ChatTemplate::from_dir(dir)?;
         let source = template.as_ref().map(ChatTemplate::source);
         let thinking_tags = ThinkingTags::find(source.as_deref(), |tag| hf.token_to_id(tag).is_some());
+        let tag_ids = tag_ids(&hf, &added, thinking_tags.as_ref());
         let eos_ids = files::eos_ids(dir, &hf)?;
         let control_ids = added.control_ids();
-        let inner =
-            Inner { hf, added, template, thinking_tags, control_ids, eos_ids, vocab_tokens, text_form };
+        let inner = Inner {
+            hf,
+            added,
+            template,
+            thinking_tags,
+            tag_ids,
+            control_ids,
+            eos_ids,
+            vocab_tokens,
+            text_form,
+        };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -172,7 +187,7 @@ impl Tokenizer {
                 bytes.extend(self.token_spelling(id).unwrap_or_default().into_bytes());
             }
             TextForm::ByteLevel => self.append_token_bytes(id, &mut bytes),
-            TextForm::Other => {
+            TextForm::ByteFallback | TextForm::Other => {
                 let Some(spelling) = self.token_spelling(id) else { return bytes };
                 match byte_fallback(&spelling) {
                     Some(byte) => bytes.push(byte),
@@ -193,8 +208,19 @@ impl Tokenizer {
         self.inner.hf.token_to_id(spelling)
     }
 
+    /// Whether streamed text leaves this token out.
+    pub(crate) fn is_hidden(&self, id: TokenId) -> bool {
+        self.is_special(id) && !self.inner.tag_ids.contains(&id)
+    }
+
     pub(crate) fn text_form(&self) -> TextForm {
         self.inner.text_form
+    }
+
+    /// The byte that a token of a vocabulary with byte fallback stands for, if it stands for one.
+    pub(crate) fn fallback_byte(&self, id: TokenId) -> Option<u8> {
+        let has_bytes = self.inner.text_form == TextForm::ByteFallback;
+        self.token_spelling(id).filter(|_| has_bytes).and_then(|spelling| byte_fallback(&spelling))
     }
 
     /// Appends the bytes of a token of a byte-level vocabulary; nothing for an id outside it.
@@ -249,6 +275,21 @@ impl Tokenizer {
         let control_tokens = ids.iter().filter(|id| self.inner.added.is_control(**id)).count();
         Ok(EncodedPieces { ids, literal_became_control: control_tokens > control_pieces })
     }
+}
+
+fn tag_ids(hf: &tokenizers::Tokenizer, added: &AddedTokens, tags: Option<&ThinkingTags>) -> Vec<TokenId> {
+    let mut tag_ids = Vec::new();
+    for tag in
+        tags.iter().flat_map(|tags| [Some(&tags.open), Some(&tags.close), tags.direct.as_ref()]).flatten()
+    {
+        // A tag that cannot be encoded has no tokens to show.
+        let Ok(encoding) = hf.encode_fast(tag.as_str(), false) else { continue };
+        let ids = encoding.get_ids();
+        if ids.len() > 1 {
+            tag_ids.extend(ids.iter().copied().filter(|id| added.is_special(*id)));
+        }
+    }
+    tag_ids
 }
 
 /// SentencePiece writes a space as this.

@@ -1,4 +1,4 @@
-//! Chat templates of real model families against `transformers` (`tests/fixtures/templates.py`).
+//! Chat templates of real model families against `transformers` (`tests/fixtures/make_families.py`).
 
 use std::{
     env, fs,

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap in a test is a failed test")]
 
 mod families;
+mod kinds;
+mod odd_folders;
 mod prompts;
 mod streaming;
 mod templates;

@@ -28,7 +28,7 @@ impl Folder {
 const CHATML: &str = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content | trim }}<|im_end|>\n{% endfor %}\
                       {% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
-fn folder(tokenizer: &Value, config: &Value) -> Folder {
+pub fn folder(tokenizer: &Value, config: &Value) -> Folder {
     let folder = Folder { dir: tempfile::tempdir().unwrap() };
     folder.write("tokenizer.json", tokenizer);
     folder.write("tokenizer_config.json", config);
