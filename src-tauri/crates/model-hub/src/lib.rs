@@ -1,4 +1,4 @@
-//! Models on disk: imports GGUF files into MLX folders and lists the folders that are there.
+//! Models on disk and on a hub: downloads them, imports GGUF files into MLX folders, lists the folders that are there.
 //!
 //! Pure Rust: knows file formats, not MLX. Everything that comes from a file is bounded before memory is taken for it,
 //! and every refusal is a [`ModelHubError`] that names the file, the place and the way out.
@@ -8,18 +8,27 @@
 //! biases per group of 32, "affine").
 //!
 //! Flow: [`Gguf::open`] reads the header -> [`import_gguf`] writes `<folder>.part` tensor by tensor and renames it when
-//! complete -> [`list_models`] finds it by its headers.
+//! complete -> [`list_models`] finds it by its headers. Or: [`Hub::search`] -> [`Hub::listing`] says what would be fetched
+//! -> [`Downloads::start`] fetches it into a cache folder that Hugging Face's own tools share. Only this flow uses the
+//! network, and its errors are [`HubError`]s.
 
 mod catalog;
+mod download;
 mod error;
 pub mod fit;
 mod gguf;
 mod headers;
+mod hub;
 mod import;
 mod json;
 
 pub use catalog::{CatalogEntry, ModelFolder, list_models};
+pub use download::{Disk, DownloadId, DownloadOptions, DownloadPhase, DownloadStatus, Downloads, SystemDisk};
 pub use error::ModelHubError;
 pub use gguf::{Gguf, MetadataArray, MetadataValue, TensorInfo, TensorType};
 pub use headers::{TensorHeader, WeightDtype, WeightHeaders};
+pub use hub::{
+    DEFAULT_ENDPOINT, Hub, HubConfig, HubError, Listing, ProxyChoice, RemoteFile, RemoteModel, SearchLibrary,
+    SearchPage, SearchQuery, Secret, SkipReason, SkippedFile, cache_dir_from_env,
+};
 pub use import::{ImportSummary, import_gguf};
