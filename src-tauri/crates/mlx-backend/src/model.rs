@@ -4,16 +4,20 @@ pub mod basics;
 pub mod decoder;
 pub mod design;
 pub mod experts;
+mod gemma2;
+mod gemma3;
 mod granite;
 pub mod linear;
 mod llama;
 mod mistral;
 mod mlp;
 mod olmo2;
+mod phi3;
 mod qwen2;
 mod qwen3;
 pub mod rope;
 mod self_attention;
+mod smollm3;
 
 use crate::config::fields::Fields;
 use crate::error::{MlxError, Result};
@@ -23,12 +27,17 @@ use design::{Design, Reader};
 
 /// Every architecture by its `model_type`, in the order of the alphabet.
 const TABLE: &[(&str, Reader)] = &[
+    ("gemma2", gemma2::design),
+    ("gemma3", gemma3::with_vision),
+    ("gemma3_text", gemma3::text),
     ("granite", granite::design),
     ("llama", llama::design),
     ("mistral", mistral::design),
     ("olmo2", olmo2::design),
+    ("phi3", phi3::design),
     ("qwen2", qwen2::design),
     ("qwen3", qwen3::design),
+    ("smollm3", smollm3::design),
 ];
 
 /// Supported values of `model_type`.

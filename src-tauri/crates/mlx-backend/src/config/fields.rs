@@ -199,6 +199,17 @@ impl<'a> Fields<'a> {
         self.positive(name)?.ok_or_else(|| self.missing(name))
     }
 
+    /// A number above zero; null means none, and an absent field `default`.
+    ///
+    /// # Errors
+    /// As [`Self::optional_size`].
+    pub fn positive_unless_null(&self, name: &str, default: f32) -> Result<Option<f32>> {
+        match self.entries.contains_key(name) {
+            true => self.positive(name),
+            false => Ok(Some(default)),
+        }
+    }
+
     /// Numbers above zero.
     ///
     /// # Errors

@@ -45,30 +45,82 @@ pub enum TiedByDefault {
     No,
 }
 
+/// What an architecture takes for fields that a config leaves out; `None` where a config has to say it.
+#[derive(Debug, Clone, Copy)]
+pub struct Defaults {
+    /// For `num_attention_heads`.
+    pub heads: Option<i32>,
+    /// For `num_key_value_heads`; otherwise as many as query heads.
+    pub kv_heads: Option<i32>,
+    /// For `head_dim`; otherwise what is left of `hidden_size` for each head.
+    pub head_dim: Option<i32>,
+    /// For `vocab_size`.
+    pub vocab: Option<i32>,
+    /// For `rms_norm_eps`.
+    pub norm_eps: Option<f32>,
+    /// For `max_position_embeddings`.
+    pub context_tokens: i32,
+    /// For `tie_word_embeddings`.
+    pub tied: TiedByDefault,
+}
+
+impl Defaults {
+    /// Of an architecture whose configs say everything but whether the head is tied.
+    pub const fn none(tied: TiedByDefault) -> Defaults {
+        Defaults {
+            heads: None,
+            kv_heads: None,
+            head_dim: None,
+            vocab: None,
+            norm_eps: None,
+            context_tokens: DEFAULT_CONTEXT_TOKENS,
+            tied,
+        }
+    }
+}
+
 impl Basics {
-    /// Reads them.
+    /// Reads them from a config that says all of them.
     ///
     /// # Errors
     /// [`crate::MlxError::Config`].
     pub fn read(fields: &Fields<'_>, tied: TiedByDefault) -> Result<Basics> {
-        let (hidden, heads) = (fields.size("hidden_size")?, fields.size("num_attention_heads")?);
-        let head_dim = match fields.optional_size("head_dim")? {
+        Basics::read_with(fields, Defaults::none(tied))
+    }
+
+    /// Reads them, with `defaults` for what the config does not say.
+    ///
+    /// # Errors
+    /// [`crate::MlxError::Config`].
+    pub fn read_with(fields: &Fields<'_>, defaults: Defaults) -> Result<Basics> {
+        let size = |name: &str, default: Option<i32>| match (fields.optional_size(name)?, default) {
+            (Some(own), _) => Ok(own),
+            (None, Some(default)) => Ok(default),
+            (None, None) => fields.size(name),
+        };
+        let (hidden, heads) = (fields.size("hidden_size")?, size("num_attention_heads", defaults.heads)?);
+        let head_dim = match fields.optional_size("head_dim")?.or(defaults.head_dim) {
             Some(width) => width,
             None if hidden % heads == 0 => hidden / heads,
             None => return Err(fields.malformed(format!("{heads} heads do not divide hidden_size {hidden}"))),
         };
-        let context = fields.optional_size("max_position_embeddings")?.unwrap_or(DEFAULT_CONTEXT_TOKENS);
+        let context = fields.optional_size("max_position_embeddings")?.unwrap_or(defaults.context_tokens);
         Ok(Basics {
             hidden,
             layers: fields.size("num_hidden_layers")? as usize,
             intermediate: fields.size("intermediate_size")?,
             heads,
-            kv_heads: fields.optional_size("num_key_value_heads")?.unwrap_or(heads),
+            kv_heads: size("num_key_value_heads", defaults.kv_heads.or(Some(heads)))?,
             head_dim,
-            vocab: fields.size("vocab_size")?,
-            norm_eps: fields.required_positive("rms_norm_eps")?,
+            vocab: size("vocab_size", defaults.vocab)?,
+            norm_eps: match (fields.positive("rms_norm_eps")?, defaults.norm_eps) {
+                (Some(eps), _) | (None, Some(eps)) => eps,
+                (None, None) => fields.required_positive("rms_norm_eps")?,
+            },
             context_tokens: context as u32,
-            is_tied: fields.optional_flag("tie_word_embeddings")?.unwrap_or(tied == TiedByDefault::Yes),
+            is_tied: fields
+                .optional_flag("tie_word_embeddings")?
+                .unwrap_or(defaults.tied == TiedByDefault::Yes),
         })
     }
 

@@ -139,6 +139,22 @@ pub fn read(fields: &Fields<'_>, positions: Positions) -> Result<(RopeDesign, u3
     }
 }
 
+/// Reads the entry of `rope_parameters` for one type of layer; `None` where the config keeps no such entries.
+///
+/// # Errors
+/// As [`read`].
+pub fn of_layer_type(
+    fields: &Fields<'_>,
+    layer_type: &str,
+    positions: Positions,
+) -> Result<Option<(RopeDesign, u32)>> {
+    let Some(parameters) = fields.object("rope_parameters")? else { return Ok(None) };
+    match parameters.object(layer_type)? {
+        Some(own) => read_scaling(&own, positions.default_base, None, positions).map(Some),
+        None => Ok(None),
+    }
+}
+
 /// Older configs say `type`, newer ones `rope_type`, some both.
 fn scaling_type<'a>(fields: &Fields<'a>) -> Result<Option<&'a str>> {
     let (old, new) = (fields.text("type")?, fields.text("rope_type")?);

@@ -76,6 +76,26 @@ fn granite_matches_mlx_lm() {
 }
 
 #[test]
+fn gemma2_matches_mlx_lm() {
+    check(&["gemma2"]);
+}
+
+#[test]
+fn gemma3_matches_mlx_lm() {
+    check(&["gemma3_text"]);
+}
+
+#[test]
+fn phi3_matches_mlx_lm() {
+    check(&["phi3", "phi3_longrope"]);
+}
+
+#[test]
+fn smollm3_matches_mlx_lm() {
+    check(&["smollm3"]);
+}
+
+#[test]
 fn llama_matches_mlx_lm() {
     check(&["llama", "llama_wide_heads", "llama_biases"]);
 }
