@@ -21,7 +21,7 @@ use engine::{
     EngineConfig, EngineHandle, EngineThread,
     testing::{LoadGate, Script, ScriptedLoad, byte_tokenizer},
 };
-use model_hub::ModelFolder;
+use model_hub::{ModelFolder, ModelSource};
 use protocol::{
     MessageView, RegenerateAnswer, SamplingSettings, SeedChoice, StartGeneration, StartedGeneration,
     StreamEvent, StreamEventBody, TextPart,
@@ -66,6 +66,8 @@ impl EngineSource for ScriptedSource {
             id: "scripted".into(),
             name: "Scripted".into(),
             path: PathBuf::new(),
+            source: ModelSource::Folder,
+            origin: PathBuf::new(),
             bytes: 0,
             architecture: "scripted".into(),
             quantisation: "none".into(),

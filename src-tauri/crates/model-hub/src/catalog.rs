@@ -1,29 +1,39 @@
-//! Lists model folders by their headers, without reading weights.
+//! Lists models by their headers, without reading weights.
+
+mod config;
+mod hub_cache;
+mod reference;
 
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
 };
-
-use serde_json::Value;
 
 use crate::{
     ModelHubError, WeightHeaders,
     headers::{WEIGHTS, WEIGHTS_INDEX},
-    json,
 };
 
+pub(crate) use hub_cache::HubRepo;
+pub(crate) use reference::{REFERENCE_SUFFIX, Reference};
+
 const CONFIG: &str = "config.json";
+const TOKENIZER: &str = "tokenizer.json";
 
 /// A model that can be loaded, as far as its headers tell.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelFolder {
-    /// Name of the folder: unique under its root and stable.
+    /// Names it under its root, and is stable: the folder's name, `owner/name` in a cache of downloads.
     pub id: String,
-    /// Name to show: `name` in `config.json`, else the folder's.
+    /// Name to show: `name` in `config.json`, else the id.
     pub name: String,
-    /// The folder.
+    /// The folder that holds its files.
     pub path: PathBuf,
+    /// How it came to be listed.
+    pub source: ModelSource,
+    /// What stands for it under the root and goes when it is deleted: the folder, the repository's folder, or the
+    /// reference.
+    pub origin: PathBuf,
     /// Size of all weight files, in bytes.
     pub bytes: u64,
     /// `model_type` in `config.json`, for example `llama`.
@@ -36,24 +46,79 @@ pub struct ModelFolder {
     pub licence: Option<String>,
 }
 
-/// One folder under a root: a model, or what is left of one.
+/// How a model came to be listed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ModelSource {
+    /// A folder of its own under the root.
+    Folder,
+    /// A cache of downloads in the layout of Hugging Face.
+    HubCache {
+        /// `owner/name`.
+        repo: String,
+        /// The commit that is listed: that of the ref `main`, else the newest there.
+        commit: String,
+    },
+    /// A folder elsewhere, to which a file under the root points.
+    Reference,
+}
+
+/// One model under a root, or what is left of one.
 #[derive(Debug)]
 pub enum CatalogEntry {
     /// Headers are sound and files have their full length.
     Usable(ModelFolder),
     /// Looks like a model but cannot be loaded.
     Broken {
-        /// Name of the folder.
+        /// As [`ModelFolder::id`].
         id: String,
-        /// The folder.
+        /// As [`ModelFolder::path`]; the origin where that cannot be told.
         path: PathBuf,
-        /// Why.
+        /// As [`ModelFolder::source`].
+        source: ModelSource,
+        /// As [`ModelFolder::origin`].
+        origin: PathBuf,
+        /// Why: [`ModelHubError::FolderMissing`] if its files are gone, [`ModelHubError::Read`] if they cannot be
+        /// read, anything else if they are there and wrong.
         reason: ModelHubError,
     },
 }
 
-/// Lists the model folders directly under each root, by id. Folders without a model file and `.part` folders are no
-/// models; roots that do not exist are empty.
+impl CatalogEntry {
+    /// As [`ModelFolder::id`].
+    pub fn id(&self) -> &str {
+        match self {
+            Self::Usable(model) => &model.id,
+            Self::Broken { id, .. } => id,
+        }
+    }
+
+    /// As [`ModelFolder::path`].
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Usable(model) => &model.path,
+            Self::Broken { path, .. } => path,
+        }
+    }
+
+    /// As [`ModelFolder::source`].
+    pub fn source(&self) -> &ModelSource {
+        match self {
+            Self::Usable(model) => &model.source,
+            Self::Broken { source, .. } => source,
+        }
+    }
+
+    /// As [`ModelFolder::origin`].
+    pub fn origin(&self) -> &Path {
+        match self {
+            Self::Usable(model) => &model.origin,
+            Self::Broken { origin, .. } => origin,
+        }
+    }
+}
+
+/// Lists the models directly under each root, by origin: folders, repositories of a cache of downloads, references.
+/// Folders without a model file and `.part` folders are no models; roots that do not exist are empty.
 ///
 /// # Errors
 /// [`ModelHubError::Read`] if a root exists but cannot be listed.
@@ -61,66 +126,115 @@ pub fn list_models(roots: &[PathBuf]) -> Result<Vec<CatalogEntry>, ModelHubError
     let mut entries = Vec::new();
     for root in roots {
         let failed = |source| ModelHubError::Read { path: root.clone(), source };
-        let folders = match fs::read_dir(root) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+        let listing = match fs::read_dir(root) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             listing => listing.map_err(failed)?,
         };
-        for folder in folders {
-            let path = folder.map_err(failed)?.path();
-            let Some(id) = path.file_name().and_then(|name| name.to_str()) else { continue };
-            if !path.is_dir() || id.ends_with(".part") || !looks_like_a_model(&path) {
-                continue;
-            }
-            let id = id.to_string();
-            entries.push(match read_folder(&id, &path) {
-                Ok(model) => CatalogEntry::Usable(model),
-                Err(reason) => CatalogEntry::Broken { id, path, reason },
-            });
+        for found in listing {
+            entries.extend(entry_at(&found.map_err(failed)?.path()));
         }
     }
-    entries.sort_by(|a, b| entry_path(a).cmp(entry_path(b)));
+    entries.sort_by(|a, b| a.origin().cmp(b.origin()));
     Ok(entries)
 }
 
-fn entry_path(entry: &CatalogEntry) -> &Path {
-    match entry {
-        CatalogEntry::Usable(model) => &model.path,
-        CatalogEntry::Broken { path, .. } => path,
+/// The model that `origin` stands for, if it is one.
+pub(crate) fn entry_at(origin: &Path) -> Option<CatalogEntry> {
+    let name = origin.file_name()?.to_str()?;
+    if let Some(id) = name.strip_suffix(REFERENCE_SUFFIX) {
+        return origin.is_file().then(|| referenced(id, origin));
+    }
+    if name.ends_with(".part") || !origin.is_dir() {
+        return None;
+    }
+    match HubRepo::at(origin) {
+        Some(repo) => cached(&repo),
+        None if looks_like_a_model(origin) => {
+            Some(read(Found { id: name, path: origin, source: ModelSource::Folder, origin }, Ok(())))
+        }
+        None => None,
     }
 }
 
 fn looks_like_a_model(folder: &Path) -> bool {
-    [CONFIG, WEIGHTS, WEIGHTS_INDEX, "tokenizer.json"].iter().any(|name| folder.join(name).exists())
+    [CONFIG, WEIGHTS, WEIGHTS_INDEX, TOKENIZER]
+        .iter()
+        .any(|name| folder.join(name).symlink_metadata().is_ok())
 }
 
-fn read_folder(id: &str, path: &Path) -> Result<ModelFolder, ModelHubError> {
-    let incomplete =
-        |what: &str| ModelHubError::Incomplete { path: path.to_path_buf(), what: what.to_string() };
-    for name in [CONFIG, "tokenizer.json"] {
-        if !path.join(name).exists() {
-            return Err(incomplete(name));
+fn referenced(id: &str, origin: &Path) -> CatalogEntry {
+    match Reference::read(origin) {
+        Ok(Reference { path }) => {
+            read(Found { id, path: &path, source: ModelSource::Reference, origin }, Ok(()))
+        }
+        Err(reason) => read(Found { id, path: origin, source: ModelSource::Reference, origin }, Err(reason)),
+    }
+}
+
+/// A cache holds much that is no model for Braid: only what has weights it could read is listed.
+fn cached(repo: &HubRepo) -> Option<CatalogEntry> {
+    let (commit, snapshot) = repo.snapshot()?;
+    if ![WEIGHTS, WEIGHTS_INDEX].iter().any(|name| snapshot.join(name).symlink_metadata().is_ok()) {
+        return None;
+    }
+    let source = ModelSource::HubCache { repo: repo.name.clone(), commit };
+    let found = Found { id: &repo.name, path: &snapshot, source, origin: &repo.folder };
+    Some(read(found, repo.check_links(&snapshot)))
+}
+
+struct Found<'a> {
+    id: &'a str,
+    path: &'a Path,
+    source: ModelSource,
+    origin: &'a Path,
+}
+
+fn read(found: Found<'_>, precondition: Result<(), ModelHubError>) -> CatalogEntry {
+    let Found { id, path, source, origin } = found;
+    let origin = origin.to_path_buf();
+    match precondition.and_then(|()| Checked::read(path)) {
+        Ok(checked) => CatalogEntry::Usable(ModelFolder {
+            id: id.to_string(),
+            name: checked.config.name.unwrap_or_else(|| id.to_string()),
+            path: path.to_path_buf(),
+            source,
+            origin,
+            bytes: checked.headers.file_bytes,
+            architecture: checked.config.architecture,
+            quantisation: checked.config.quantisation,
+            context_tokens: checked.config.context_tokens,
+            licence: checked.config.licence,
+        }),
+        Err(reason) => {
+            CatalogEntry::Broken { id: id.to_string(), path: path.to_path_buf(), source, origin, reason }
         }
     }
-    let config: Value = json::read(&path.join(CONFIG), json::CONFIG_BYTES_MAX)?;
-    let architecture =
-        config["model_type"].as_str().ok_or_else(|| incomplete("\"model_type\" in config.json"))?;
-    let headers = WeightHeaders::read(path)?;
-    Ok(ModelFolder {
-        id: id.to_string(),
-        name: config["name"].as_str().unwrap_or(id).to_string(),
-        path: path.to_path_buf(),
-        bytes: headers.file_bytes,
-        architecture: architecture.to_string(),
-        quantisation: quantisation(&config),
-        context_tokens: config["max_position_embeddings"].as_u64(),
-        licence: config["license"].as_str().map(str::to_string),
-    })
 }
 
-fn quantisation(config: &Value) -> String {
-    let quantization = &config["quantization"];
-    match (quantization["bits"].as_u64(), quantization["group_size"].as_u64()) {
-        (Some(bits), Some(group)) => format!("{bits}-bit, group {group}"),
-        _ => config["torch_dtype"].as_str().or(config["dtype"].as_str()).unwrap_or("unquantised").to_string(),
+/// A folder whose config parses, whose tokenizer is there and whose weights have sound headers.
+pub(crate) struct Checked {
+    config: config::ConfigFacts,
+    headers: WeightHeaders,
+}
+
+impl Checked {
+    /// # Errors
+    /// Any [`ModelHubError`] of [`CatalogEntry::Broken`].
+    pub(crate) fn read(folder: &Path) -> Result<Self, ModelHubError> {
+        if !exists(folder)? {
+            return Err(ModelHubError::FolderMissing { path: folder.to_path_buf() });
+        }
+        for name in [CONFIG, TOKENIZER] {
+            if !exists(&folder.join(name))? {
+                return Err(ModelHubError::Incomplete { path: folder.to_path_buf(), what: name.to_string() });
+            }
+        }
+        let config = config::ConfigFacts::read(folder)?;
+        Ok(Self { config, headers: WeightHeaders::read(folder)? })
     }
+}
+
+/// Tells what is not there from what cannot be looked at.
+pub(crate) fn exists(path: &Path) -> Result<bool, ModelHubError> {
+    path.try_exists().map_err(|source| ModelHubError::Read { path: path.to_path_buf(), source })
 }

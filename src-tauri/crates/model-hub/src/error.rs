@@ -165,8 +165,9 @@ pub enum ModelHubError {
         /// Where and why parsing stopped.
         source: serde_json::Error,
     },
-    /// A file name that would lead out of the model's folder, or to a file that is no weights.
-    #[error("{} names {given:?}, which is no weights file beside it: fetch the model again", path.display())]
+    /// A name that would lead out of the model's folder or to something that is no weights, or a path that is not
+    /// absolute.
+    #[error("{} names {given:?}, which leads where it may not: fetch or import the model again", path.display())]
     UnsafePath {
         /// The file that names it.
         path: PathBuf,
@@ -182,6 +183,45 @@ pub enum ModelHubError {
         tensor: String,
         /// As the file names it.
         dtype: String,
+    },
+    /// The disk has no room for an import.
+    #[error("{} needs {needed_bytes} bytes and {free_bytes} are free: make room and try again", path.display())]
+    DiskFull {
+        /// What was to be written.
+        path: PathBuf,
+        /// With a margin.
+        needed_bytes: u64,
+        /// Free where it was to be written.
+        free_bytes: u64,
+    },
+    /// The import was ended by whoever watched it.
+    #[error("the import was cancelled")]
+    Cancelled,
+    /// The folder is a model of this root already.
+    #[error("{} is in the list already", path.display())]
+    AlreadyListed {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// Something that is no model of these roots is never deleted.
+    #[error("{} is no model in one of Braid's folders: it was not deleted", path.display())]
+    NotListed {
+        /// What was to be deleted.
+        path: PathBuf,
+    },
+    /// A folder that is not there, or not any more.
+    #[error("{} is not there: connect the drive it lies on, or remove the model from the list", path.display())]
+    FolderMissing {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A link in a cache of downloads that leads out of its repository.
+    #[error("{} leads to {}, outside its repository: fetch the model again", path.display(), target.display())]
+    LinkOutside {
+        /// The link.
+        path: PathBuf,
+        /// Where it leads.
+        target: PathBuf,
     },
     /// A folder without the files that make a model.
     #[error("{} has no {what}: fetch the model again", path.display())]

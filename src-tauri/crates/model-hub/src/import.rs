@@ -1,18 +1,40 @@
 mod blocks;
+mod disk;
+mod folder;
 mod hyperparameters;
 mod part_folder;
 mod plan;
 mod tokenizer;
 mod weights;
 
-use std::path::Path;
+use std::{ops::ControlFlow, path::Path};
 
 use serde_json::Value;
 
 use crate::{Gguf, ModelHubError};
+pub use folder::{How, free_name, import_folder};
 use hyperparameters::Hyperparameters;
 use part_folder::PartFolder;
 use plan::Plan;
+
+/// How far an import is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes written.
+    pub done_bytes: u64,
+    /// Bytes to write.
+    pub total_bytes: u64,
+}
+
+/// Hears how far an import is and says whether it goes on.
+pub type Watch<'a> = &'a mut dyn FnMut(Progress) -> ControlFlow<()>;
+
+fn go_on(watch: Watch<'_>, progress: Progress) -> Result<(), ModelHubError> {
+    match watch(progress) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(()) => Err(ModelHubError::Cancelled),
+    }
+}
 
 /// What an import wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +57,18 @@ pub struct ImportSummary {
 /// [`ModelHubError::OutputExists`] before anything is read; an `Unsupported`, `Missing`, `Damaged`, `Truncated` or
 /// `Wrong` variant before anything is written; [`ModelHubError::Read`], `Write` or `NotRepresentable` while writing.
 pub fn import_gguf(source: &Path, target: &Path) -> Result<ImportSummary, ModelHubError> {
+    import_gguf_with(source, target, &mut |_| ControlFlow::Continue(()))
+}
+
+/// As [`import_gguf`]; `watch` hears of every tensor and may end the import.
+///
+/// # Errors
+/// As [`import_gguf`], `DiskFull`, and [`ModelHubError::Cancelled`] when `watch` breaks; nothing stays behind.
+pub fn import_gguf_with(
+    source: &Path,
+    target: &Path,
+    watch: Watch<'_>,
+) -> Result<ImportSummary, ModelHubError> {
     if target.symlink_metadata().is_ok() {
         return Err(ModelHubError::OutputExists { path: target.to_path_buf() });
     }
@@ -47,7 +81,7 @@ pub fn import_gguf(source: &Path, target: &Path) -> Result<ImportSummary, ModelH
 
     let folder = PartFolder::create(target)?;
     let weights = folder.file("model.safetensors");
-    weights::write(&gguf, &plan.tensors, &weights)?;
+    weights::write(&gguf, &plan.tensors, &weights, watch)?;
     let weights_bytes =
         weights.metadata().map_err(|source| ModelHubError::Read { path: weights.clone(), source })?.len();
     folder.write("config.json", &pretty(&Value::Object(config)))?;

@@ -8,11 +8,13 @@
 //! biases per group of 32, "affine").
 //!
 //! Flow: [`Gguf::open`] reads the header -> [`import_gguf`] writes `<folder>.part` tensor by tensor and renames it when
-//! complete -> [`list_models`] finds it by its headers. Or: [`Hub::search`] -> [`Hub::listing`] says what would be fetched
+//! complete, or [`import_folder`] copies or references a folder -> [`list_models`] finds it by its headers ->
+//! [`fit::check`] says whether it fits into memory. Or: [`Hub::search`] -> [`Hub::listing`] says what would be fetched
 //! -> [`Downloads::start`] fetches it into a cache folder that Hugging Face's own tools share. Only this flow uses the
 //! network, and its errors are [`HubError`]s.
 
 mod catalog;
+mod delete;
 mod download;
 mod error;
 pub mod fit;
@@ -22,7 +24,8 @@ mod hub;
 mod import;
 mod json;
 
-pub use catalog::{CatalogEntry, ModelFolder, list_models};
+pub use catalog::{CatalogEntry, ModelFolder, ModelSource, list_models};
+pub use delete::delete_model;
 pub use download::{Disk, DownloadId, DownloadOptions, DownloadPhase, DownloadStatus, Downloads, SystemDisk};
 pub use error::ModelHubError;
 pub use gguf::{Gguf, MetadataArray, MetadataValue, TensorInfo, TensorType};
@@ -31,4 +34,6 @@ pub use hub::{
     DEFAULT_ENDPOINT, Hub, HubConfig, HubError, Listing, ProxyChoice, RemoteFile, RemoteModel, SearchLibrary,
     SearchPage, SearchQuery, Secret, SkipReason, SkippedFile, cache_dir_from_env,
 };
-pub use import::{ImportSummary, import_gguf};
+pub use import::{
+    How, ImportSummary, Progress, Watch, free_name, import_folder, import_gguf, import_gguf_with,
+};

@@ -31,6 +31,10 @@ impl PartFolder {
         Ok(Self { part, target: target.to_path_buf(), is_finished: false })
     }
 
+    pub(super) fn path(&self) -> &Path {
+        &self.part
+    }
+
     pub(super) fn file(&self, name: &str) -> PathBuf {
         self.part.join(name)
     }

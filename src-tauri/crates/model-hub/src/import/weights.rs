@@ -1,15 +1,32 @@
-use std::{borrow::Cow, cell::RefCell, collections::HashMap, fs::File, path::Path};
+use std::{
+    borrow::Cow,
+    cell::{Cell, RefCell},
+    collections::HashMap,
+    fs::File,
+    path::Path,
+};
 
 use safetensors::{Dtype, View};
 
-use super::{blocks, part_folder::write_error, plan::PlannedTensor};
+use super::{Progress, Watch, blocks, disk, go_on, part_folder::write_error, plan::PlannedTensor};
 use crate::{Gguf, ModelHubError, TensorType};
 
-/// Writes all tensors in MLX's layout. Holds one tensor in memory at a time.
-pub(super) fn write(gguf: &Gguf, tensors: &[PlannedTensor], target: &Path) -> Result<(), ModelHubError> {
+/// Writes all tensors in MLX's layout, if the disk has room for them. Holds one tensor in memory at a time.
+pub(super) fn write(
+    gguf: &Gguf,
+    tensors: &[PlannedTensor],
+    target: &Path,
+    watch: Watch<'_>,
+) -> Result<(), ModelHubError> {
     let file = File::open(gguf.path())
         .map_err(|source| ModelHubError::Read { path: gguf.path().to_path_buf(), source })?;
-    let source = Source { gguf, file: RefCell::new(file), failure: RefCell::new(None) };
+    let source = Source {
+        gguf,
+        file: RefCell::new(file),
+        failure: RefCell::new(None),
+        progress: Cell::new(Progress { done_bytes: 0, total_bytes: 0 }),
+        watch: RefCell::new(watch),
+    };
     let mut views = Vec::new();
     for tensor in tensors {
         let name = |part: &str| format!("{}.{part}", tensor.module);
@@ -21,6 +38,9 @@ pub(super) fn write(gguf: &Gguf, tensors: &[PlannedTensor], target: &Path) -> Re
             views.push((name(tensor.part), LazyTensor::new(&source, tensor, Content::Halves)));
         }
     }
+    let total_bytes = views.iter().map(|(_, view)| view.data_len() as u64).sum();
+    source.progress.set(Progress { done_bytes: 0, total_bytes });
+    disk::check_space(target, total_bytes)?;
     let metadata = HashMap::from([("format".to_string(), "mlx".to_string())]);
     let written = safetensors::serialize_to_file(views, Some(metadata), target);
     if let Some(failure) = source.failure.take() {
@@ -37,6 +57,17 @@ struct Source<'a> {
     file: RefCell<File>,
     /// The first failure: the safetensors interface has no way to report one while it writes.
     failure: RefCell<Option<ModelHubError>>,
+    progress: Cell<Progress>,
+    watch: RefCell<Watch<'a>>,
+}
+
+impl Source<'_> {
+    fn advance(&self, bytes: usize) -> Result<(), ModelHubError> {
+        let Progress { done_bytes, total_bytes } = self.progress.get();
+        let progress = Progress { done_bytes: done_bytes + bytes as u64, total_bytes };
+        self.progress.set(progress);
+        go_on(&mut **self.watch.borrow_mut(), progress)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,15 +78,15 @@ enum Content {
     Halves,
 }
 
-struct LazyTensor<'a> {
-    source: &'a Source<'a>,
+struct LazyTensor<'a, 's> {
+    source: &'a Source<'s>,
     tensor: &'a PlannedTensor,
     content: Content,
     shape: Vec<usize>,
 }
 
-impl<'a> LazyTensor<'a> {
-    fn new(source: &'a Source<'a>, tensor: &'a PlannedTensor, content: Content) -> Self {
+impl<'a, 's> LazyTensor<'a, 's> {
+    fn new(source: &'a Source<'s>, tensor: &'a PlannedTensor, content: Content) -> Self {
         let mut shape: Vec<usize> = tensor.source.shape.iter().map(|dimension| *dimension as usize).collect();
         let bits = tensor.source.tensor_type.quantised_bits().unwrap_or(0) as usize;
         if let Some(columns) = shape.last_mut() {
@@ -90,7 +121,7 @@ impl<'a> LazyTensor<'a> {
     }
 }
 
-impl View for LazyTensor<'_> {
+impl View for LazyTensor<'_, '_> {
     fn dtype(&self) -> Dtype {
         if self.content == Content::Words { Dtype::U32 } else { Dtype::F16 }
     }
@@ -103,7 +134,8 @@ impl View for LazyTensor<'_> {
         if self.source.failure.borrow().is_some() {
             return Cow::Owned(Vec::new());
         }
-        match self.read() {
+        let bytes = self.read().and_then(|bytes| self.source.advance(bytes.len()).map(|()| bytes));
+        match bytes {
             Ok(bytes) => Cow::Owned(bytes),
             Err(error) => {
                 *self.source.failure.borrow_mut() = Some(error);

@@ -1,10 +1,10 @@
 use std::{fs, path::Path};
 
-use model_hub::{CatalogEntry, ModelHubError, import_gguf, list_models};
+use model_hub::{CatalogEntry, ModelHubError, ModelSource, import_gguf, list_models};
 
 use crate::synthetic::GgufFile;
 
-fn import_into(root: &Path, name: &str) {
+pub fn import_into(root: &Path, name: &str) {
     let dir = tempfile::tempdir().unwrap();
     import_gguf(&GgufFile::small().write(dir.path()), &root.join(name)).unwrap();
 }
@@ -22,6 +22,7 @@ fn an_imported_model_is_listed_from_its_headers() {
     let [CatalogEntry::Usable(model)] = entries.as_slice() else { panic!("{entries:?}") };
     assert_eq!((model.id.as_str(), model.name.as_str()), ("small", "small"));
     assert_eq!(model.path, root.path().join("small"));
+    assert_eq!((&model.source, &model.origin), (&ModelSource::Folder, &model.path));
     assert_eq!(model.bytes, fs::metadata(model.path.join("model.safetensors")).unwrap().len());
     assert_eq!((model.architecture.as_str(), model.quantisation.as_str()), ("llama", "4-bit, group 32"));
     assert_eq!((model.context_tokens, model.licence.as_deref()), (Some(64), Some("mit")));
@@ -89,4 +90,94 @@ fn a_shard_that_is_missing_breaks_the_model() {
     fs::write(folder.join("model-2.safetensors"), shard).unwrap();
     let entries = list_models(&roots).unwrap();
     assert!(matches!(entries.as_slice(), [CatalogEntry::Usable(_)]), "{entries:?}");
+}
+
+/// The only model under `root`.
+pub fn only_entry(root: &Path) -> CatalogEntry {
+    let mut entries = list_models(&[root.to_path_buf()]).unwrap();
+    assert_eq!(entries.len(), 1, "{entries:?}");
+    entries.remove(0)
+}
+
+/// Changes `config.json` of a model that is listed, and lists it anew.
+fn with_config(change: impl FnOnce(&mut serde_json::Value)) -> CatalogEntry {
+    let root = tempfile::tempdir().unwrap();
+    import_into(root.path(), "small");
+    let path = root.path().join("small/config.json");
+    let mut config = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    change(&mut config);
+    fs::write(&path, config.to_string()).unwrap();
+    only_entry(root.path())
+}
+
+#[test]
+fn a_config_with_its_text_part_inside_is_read_there() {
+    let entry = with_config(|config| {
+        *config = serde_json::json!({ "text_config": {
+            "model_type": "gemma3_text", "max_position_embeddings": 32, "torch_dtype": "bfloat16"
+        } });
+    });
+    let CatalogEntry::Usable(model) = entry else { panic!("{entry:?}") };
+    assert_eq!((model.architecture.as_str(), model.context_tokens), ("gemma3_text", Some(32)));
+    assert_eq!(model.quantisation, "bfloat16");
+}
+
+#[test]
+fn quantisation_is_told_in_words() {
+    use serde_json::{Value, json};
+    for (quantization, foreign, words) in [
+        (json!({ "group_size": 64, "bits": 6 }), Value::Null, "6-bit, group 64"),
+        (json!({ "group_size": 64, "bits": 6, "mode": "affine" }), Value::Null, "6-bit, group 64"),
+        (json!({ "group_size": 32, "bits": 4, "mode": "mxfp4" }), Value::Null, "mxfp4"),
+        (Value::Null, json!({ "quant_method": "mxfp4" }), "mxfp4"),
+        (Value::Null, json!({ "quant_method": "gptq", "bits": 4 }), "4-bit gptq"),
+        (Value::Null, Value::Null, "float16"),
+    ] {
+        let entry = with_config(|config| {
+            config["quantization"] = quantization;
+            config["quantization_config"] = foreign;
+        });
+        let CatalogEntry::Usable(model) = entry else { panic!("{entry:?}") };
+        assert_eq!(model.quantisation, words);
+    }
+}
+
+#[test]
+fn the_readme_tells_the_licence_where_the_config_does_not() {
+    let root = tempfile::tempdir().unwrap();
+    import_into(root.path(), "small");
+    let path = root.path().join("small/config.json");
+    let config = fs::read_to_string(&path).unwrap().replace("\"license\"", "\"was\"");
+    fs::write(&path, config).unwrap();
+    for (readme, licence) in [
+        ("---\ntags: [x]\nlicense: gemma\n---\nlicense: no\n", Some("gemma")),
+        ("license: no\n", None),
+        ("---\n---\nlicense: no\n", None),
+    ] {
+        fs::write(root.path().join("small/README.md"), readme).unwrap();
+        let CatalogEntry::Usable(model) = only_entry(root.path()) else { panic!("the model is whole") };
+        assert_eq!(model.licence.as_deref(), licence, "{readme}");
+    }
+}
+
+#[test]
+fn a_config_of_megabytes_is_refused() {
+    let entry = with_config(|config| config["name"] = "x".repeat(1 << 20).into());
+    assert!(matches!(entry, CatalogEntry::Broken { reason: ModelHubError::Damaged { .. }, .. }), "{entry:?}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_that_cannot_be_read_is_told_from_one_that_is_not_there() {
+    let root = tempfile::tempdir().unwrap();
+    import_into(root.path(), "small");
+    let tokenizer = root.path().join("small/tokenizer.json");
+    fs::remove_file(&tokenizer).unwrap();
+    // A link to itself can be read by nobody, not even by root.
+    std::os::unix::fs::symlink(&tokenizer, &tokenizer).unwrap();
+    let entry = only_entry(root.path());
+    assert!(
+        matches!(&entry, CatalogEntry::Broken { reason: ModelHubError::Read { path, .. }, .. } if *path == tokenizer),
+        "{entry:?}"
+    );
 }

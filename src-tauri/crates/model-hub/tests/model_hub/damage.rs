@@ -1,22 +1,14 @@
 //! Damaged files: every one gets a typed error, none leaves anything on disk, none takes memory it does not need.
 
-use std::{fs, path::Path};
+use std::fs;
 
 use model_hub::{ModelHubError, import_gguf};
 
 use crate::{
     allocation::largest_during,
+    import_folder::names_in,
     synthetic::{GgufFile, Meta},
 };
-
-fn names_in(folder: &Path) -> Vec<String> {
-    let mut names: Vec<String> = fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    names.sort();
-    names
-}
 
 fn import_bytes(bytes: &[u8]) -> Result<model_hub::ImportSummary, ModelHubError> {
     let dir = tempfile::tempdir().unwrap();

@@ -5,8 +5,11 @@
 mod allocation;
 mod catalog;
 mod damage;
+mod delete;
 mod fit;
 mod headers;
+mod hub_cache;
+mod import_folder;
 mod random;
 mod reference;
 mod refusals;
