@@ -43,6 +43,10 @@ pub struct DownloadOptions {
     pub first_backoff: Duration,
     /// Bytes that have to stay free when a download begins; a quarter of them while it runs.
     pub margin_bytes: u64,
+    /// Space is looked at again each time so many bytes have come.
+    pub space_check_bytes: u64,
+    /// Bytes gathered in memory before they are written; up to so many per file are fetched again after a stop.
+    pub buffer_bytes: usize,
     /// The file system.
     pub disk: Arc<dyn Disk>,
 }
@@ -55,6 +59,8 @@ impl Default for DownloadOptions {
             tries: 5,
             first_backoff: Duration::from_secs(1),
             margin_bytes: 1 << 30,
+            space_check_bytes: 64 << 20,
+            buffer_bytes: 256 << 10,
             disk: Arc::new(SystemDisk),
         }
     }

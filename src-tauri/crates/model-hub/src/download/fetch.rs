@@ -7,6 +7,8 @@ use reqwest::{
     header::{CONTENT_ENCODING, CONTENT_RANGE, ETAG, HeaderMap},
 };
 
+use tokio::time::Instant;
+
 use super::{
     DownloadOptions,
     layout::{Layout, remove_if_there},
@@ -20,7 +22,8 @@ use crate::hub::{
     paths::is_etag,
 };
 
-const BUFFER_BYTES: usize = 256 << 10;
+/// What trickles in is written at least this often.
+const BUFFER_TIME: Duration = Duration::from_secs(1);
 /// Bytes that must have come for the count of tries to begin again.
 const PROGRESS_BYTES: u64 = 1 << 20;
 const CHANGES_MAX: u32 = 3;
@@ -201,11 +204,16 @@ async fn attempt(
         (status, _) => return Err(Trouble::Final(bad(&answer, &format!("status {status} for a file")))),
     }
     *validator = strong_etag(answer.response.headers());
-    receive(file, part, &mut answer).await
+    receive(file, part, &mut answer, source.options.buffer_bytes).await
 }
 
 /// Streams the body into the part. What has come is kept when it breaks off.
-async fn receive(file: &RemoteFile, part: &mut PartFile, answer: &mut Answer) -> Result<(), Trouble> {
+async fn receive(
+    file: &RemoteFile,
+    part: &mut PartFile,
+    answer: &mut Answer,
+    buffer_bytes: usize,
+) -> Result<(), Trouble> {
     let wrong_size = |found_bytes| {
         let (path, expected_bytes) = (file.path.clone(), file.bytes);
         Trouble::Damaged(HubError::WrongSize { path, expected_bytes, found_bytes })
@@ -218,7 +226,8 @@ async fn receive(file: &RemoteFile, part: &mut PartFile, answer: &mut Answer) ->
             return Err(wrong_size(promised_bytes));
         }
     }
-    let mut buffer = Vec::with_capacity(BUFFER_BYTES);
+    let mut buffer = Vec::with_capacity(buffer_bytes);
+    let mut written = Instant::now();
     loop {
         match answer.chunk().await {
             Ok(Some(chunk)) => {
@@ -227,8 +236,9 @@ async fn receive(file: &RemoteFile, part: &mut PartFile, answer: &mut Answer) ->
                 if bytes > file.bytes {
                     return Err(wrong_size(bytes));
                 }
-                if buffer.len() >= BUFFER_BYTES {
+                if buffer.len() >= buffer_bytes || written.elapsed() >= BUFFER_TIME {
                     part.append(&mut buffer).await?;
+                    written = Instant::now();
                 }
             }
             Ok(None) => break,

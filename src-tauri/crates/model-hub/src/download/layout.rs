@@ -63,8 +63,9 @@ impl Layout {
 
     /// Whether a file's content is here, by whichever tool: as a blob, or in a snapshot where links do not work.
     pub(super) fn has(&self, commit: &str, file: &RemoteFile) -> bool {
-        let places = [self.blob(&file.etag), self.snapshot_part(commit).join(&file.path)];
-        places.iter().any(|path| has_size(path, file.bytes))
+        let snapshots = [self.snapshot(commit), self.snapshot_part(commit)];
+        let in_snapshots = snapshots.iter().map(|snapshot| snapshot.join(&file.path));
+        in_snapshots.chain([self.blob(&file.etag)]).any(|path| has_size(&path, file.bytes))
     }
 
     /// Bytes of a file that was begun.
@@ -116,14 +117,14 @@ impl Layout {
         sync_folder(folder)
     }
 
-    /// Puts a link to a file's blob at `path`; where there are no links, a second name, or else the file itself.
+    /// Puts a link to a file's blob at `path`; where there are no links, the file itself.
     fn place(&self, path: &Path, file: &RemoteFile, disk: &dyn Disk) -> io::Result<()> {
         let blob = self.blob(&file.etag);
         let new = beside(path, ".part");
         remove_if_there(&new)?;
         let up = "../".repeat(2 + file.path.matches('/').count());
         let target = PathBuf::from(format!("{up}blobs/{}", file.etag));
-        if disk.link(&target, &new).is_err() && fs::hard_link(&blob, &new).is_err() {
+        if disk.link(&target, &new).is_err() {
             return fs::rename(&blob, path);
         }
         fs::rename(&new, path)

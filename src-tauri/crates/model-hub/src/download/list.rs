@@ -119,8 +119,7 @@ impl Inner {
                 progress.file_is_done();
             }
         }
-        let reserve_bytes = self.options.margin_bytes / 4;
-        Arc::new(Sink::new(self.options.disk.clone(), self.cache_dir.clone(), progress, reserve_bytes))
+        Arc::new(Sink::new(&self.options, self.cache_dir.clone(), progress))
     }
 
     /// Starts what waits, as far as the limits let it: one download of a repository at a time, since two would write the

@@ -13,7 +13,7 @@ use std::{
 
 use tokio::sync::Semaphore;
 
-use super::{disk::Disk, progress::Progress};
+use super::{DownloadOptions, disk::Disk, progress::Progress};
 use crate::hub::HubError;
 
 /// Written bytes are forced onto the disk this often, so that the last force, and with it a stop, is short.
@@ -69,21 +69,20 @@ pub(super) struct Sink {
     pub progress: Progress,
     pub work: Work,
     /// Bytes that stay free, whatever happens.
-    pub reserve_bytes: u64,
-    /// Space is looked at each time so many bytes have come.
-    pub check_bytes: u64,
+    reserve_bytes: u64,
+    check_bytes: u64,
     checked_bytes: AtomicU64,
 }
 
 impl Sink {
-    pub(super) fn new(disk: Arc<dyn Disk>, folder: PathBuf, progress: Progress, reserve_bytes: u64) -> Self {
+    pub(super) fn new(options: &DownloadOptions, folder: PathBuf, progress: Progress) -> Self {
         Self {
-            disk,
+            disk: options.disk.clone(),
             folder,
             progress,
             work: Work::new(),
-            reserve_bytes,
-            check_bytes: SYNC_BYTES,
+            reserve_bytes: options.margin_bytes / 4,
+            check_bytes: options.space_check_bytes,
             checked_bytes: AtomicU64::new(0),
         }
     }
