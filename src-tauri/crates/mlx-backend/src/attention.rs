@@ -87,6 +87,12 @@ impl Plan {
         Plan { numerics, kinds, ropes, layers }
     }
 
+    /// Computes as a device with these numerics would, from the next pass on.
+    pub fn set_numerics(&mut self, numerics: Numerics) {
+        self.numerics = numerics;
+        self.ropes.iter_mut().for_each(|rope| rope.set_numerics(numerics));
+    }
+
     fn rotations(&self, offsets: &[i32], tokens: i32) -> Vec<Rotation> {
         self.ropes.iter().map(|rope| rope.rotation(offsets, tokens)).collect()
     }

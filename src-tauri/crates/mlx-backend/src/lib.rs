@@ -279,6 +279,12 @@ impl MlxBackend {
         self.cache.set_writes(writes);
     }
 
+    /// Rotates and attends as a device with these numerics would, from the next pass on; weights stay as they are. So a
+    /// CPU can check what otherwise only a GPU runs, but for Braid's kernels there. For tests.
+    pub fn probe_numerics(&mut self, numerics: Numerics) {
+        self.plan.set_numerics(numerics);
+    }
+
     /// Waits for the latest forward pass, so that what follows can be timed apart. For measurements.
     ///
     /// # Errors

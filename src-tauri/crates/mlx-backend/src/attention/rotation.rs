@@ -41,6 +41,11 @@ impl Rope {
         Rope { design, numerics, periods, magnitudes }
     }
 
+    /// Computes as a device with these numerics would, from the next rotation on.
+    pub fn set_numerics(&mut self, numerics: Numerics) {
+        self.numerics = numerics;
+    }
+
     /// Rotation for rows that start at `offsets`, `tokens` long each.
     pub fn rotation(&self, offsets: &[i32], tokens: i32) -> Rotation {
         let is_dynamic = offsets.iter().any(|offset| self.design.is_dynamic_at(offset + tokens - 1));
