@@ -6,6 +6,7 @@ pub mod design;
 pub mod experts;
 mod gemma2;
 mod gemma3;
+mod gpt_oss;
 mod granite;
 pub mod linear;
 mod llama;
@@ -15,9 +16,11 @@ mod olmo2;
 mod phi3;
 mod qwen2;
 mod qwen3;
+mod qwen3_moe;
 pub mod rope;
 mod self_attention;
 mod smollm3;
+mod sparse;
 
 use crate::config::fields::Fields;
 use crate::error::{MlxError, Result};
@@ -30,6 +33,7 @@ const TABLE: &[(&str, Reader)] = &[
     ("gemma2", gemma2::design),
     ("gemma3", gemma3::with_vision),
     ("gemma3_text", gemma3::text),
+    ("gpt_oss", gpt_oss::design),
     ("granite", granite::design),
     ("llama", llama::design),
     ("mistral", mistral::design),
@@ -37,6 +41,7 @@ const TABLE: &[(&str, Reader)] = &[
     ("phi3", phi3::design),
     ("qwen2", qwen2::design),
     ("qwen3", qwen3::design),
+    ("qwen3_moe", qwen3_moe::design),
     ("smollm3", smollm3::design),
 ];
 

@@ -68,6 +68,7 @@ const MATHEMATICS: &[(&str, Neutral)] = &[
     ("scale_depth", Neutral::Off),
     ("scale_emb", Neutral::One),
     ("sliding_window", Neutral::Off),
+    ("swiglu_limit", Neutral::Off),
     ("use_alibi", Neutral::Off),
     ("use_bias", Neutral::Off),
     ("use_bidirectional_attention", Neutral::Off),

@@ -155,6 +155,8 @@ pub enum Storage {
 pub enum MlpDesign {
     /// down(activation(gate(x)) · up(x)).
     Gated(GatedDesign),
+    /// A few gated MLPs for each token, out of many.
+    Sparse(SparseDesign),
 }
 
 /// A gated MLP.
@@ -170,11 +172,46 @@ pub struct GatedDesign {
     pub has_bias: bool,
 }
 
-/// Activations of gates.
+/// A sparse MLP. Experts are gated MLPs, and the files keep each of their three matrices as one stack.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SparseDesign {
+    /// Experts to choose from.
+    pub experts: i32,
+    /// Experts that compute a token.
+    pub picked: i32,
+    /// Width in the middle of an expert.
+    pub intermediate: i32,
+    /// Activation of the gates.
+    pub activation: Activation,
+    /// What the outputs of a token's experts count.
+    pub shares: Shares,
+    /// Name of the matrix that scores the experts, within the MLP.
+    pub router: &'static str,
+    /// Name of the stacks, within the MLP.
+    pub stack: &'static str,
+    /// Bias of the router and of all three matrices of an expert.
+    pub has_bias: bool,
+}
+
+/// Softmax that says what the outputs of a token's experts count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shares {
+    /// Over the scores of the token's experts: they sum to one.
+    OfPicked,
+    /// Over the scores of all experts.
+    OfAll,
+}
+
+/// Activations of gates.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Activation {
     /// x·sigmoid(x).
     Silu,
+    /// x·sigmoid(1.702·x) with x at most `limit`, and one more than the other factor, which stays within ±`limit`.
+    SiluClamped {
+        /// Largest value.
+        limit: f32,
+    },
     /// x·Φ(x), by tanh: Hendrycks and Gimpel 2016, arXiv:1606.08415.
     GeluTanh,
 }
@@ -224,6 +261,11 @@ impl Design {
             let AttentionDesign { heads, kv_heads, head_dim, kv, rope, .. } = layer.attention;
             if heads % kv_heads != 0 || head_dim % 2 != 0 {
                 return Err(format!("{heads} heads of width {head_dim} cannot share {kv_heads} key heads"));
+            }
+            if let MlpDesign::Sparse(SparseDesign { experts, picked, .. }) = layer.mlp
+                && picked > experts
+            {
+                return Err(format!("a token cannot pick {picked} of {experts} experts"));
             }
             if let KvSource::OfLayer(source) = kv {
                 let has_own = source < index && self.layers[source].attention.kv == KvSource::Own;

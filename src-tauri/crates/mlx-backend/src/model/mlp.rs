@@ -3,6 +3,7 @@
 use super::decoder::{Addition, Naming};
 use super::design::{Activation, GatedDesign, MlpDesign, Storage};
 use super::linear::{Bias, Linear};
+use super::sparse::Sparse;
 use crate::error::Result;
 use crate::load::Weights;
 use crate::mx::packed::Input;
@@ -12,6 +13,8 @@ use crate::mx::{Array, ops};
 pub enum Mlp {
     /// As [`MlpDesign::Gated`].
     Gated(Gated),
+    /// As [`MlpDesign::Sparse`].
+    Sparse(Sparse),
 }
 
 impl Mlp {
@@ -22,6 +25,7 @@ impl Mlp {
     pub fn load(weights: &mut Weights<'_>, naming: &Naming<'_>, design: &MlpDesign) -> Result<Mlp> {
         match design {
             MlpDesign::Gated(design) => Ok(Mlp::Gated(Gated::load(weights, naming, *design)?)),
+            MlpDesign::Sparse(design) => Ok(Mlp::Sparse(Sparse::load(weights, naming, *design)?)),
         }
     }
 
@@ -32,6 +36,7 @@ impl Mlp {
     pub fn add_to(&self, addition: Addition<'_>, input: Input<'_>) -> Result<Array> {
         match self {
             Mlp::Gated(gated) => gated.add_to(addition, input),
+            Mlp::Sparse(sparse) => addition.of_array(sparse.apply(&input.computed()?)?),
         }
     }
 
@@ -39,6 +44,7 @@ impl Mlp {
     pub fn arrays(&self) -> Vec<&Array> {
         match self {
             Mlp::Gated(gated) => [&gated.gate_up, &gated.down].into_iter().flat_map(Linear::arrays).collect(),
+            Mlp::Sparse(sparse) => sparse.arrays(),
         }
     }
 }
@@ -69,14 +75,33 @@ impl Gated {
 
     fn add_to(&self, addition: Addition<'_>, input: Input<'_>) -> Result<Array> {
         let gate_up = self.gate_up.apply_to(input, None)?;
-        match self.activation {
-            Activation::Silu => addition.of(&self.down, Input::Gated(&gate_up)),
-            Activation::GeluTanh => {
-                let (axis, both) = (gate_up.ndim() - 1, gate_up.dim(-1));
-                let gate = ops::slice_axis(&gate_up, axis, 0, both / 2)?;
-                let up = ops::slice_axis(&gate_up, axis, both / 2, both)?;
-                addition.of(&self.down, Input::Plain(&ops::multiply(&gelu_tanh(&gate)?, &up)?))
+        if self.activation == Activation::Silu {
+            return addition.of(&self.down, Input::Gated(&gate_up));
+        }
+        let (axis, both) = (gate_up.ndim() - 1, gate_up.dim(-1));
+        let gate = ops::slice_axis(&gate_up, axis, 0, both / 2)?;
+        let up = ops::slice_axis(&gate_up, axis, both / 2, both)?;
+        addition.of(&self.down, Input::Plain(&self.activation.gated(&gate, &up)?))
+    }
+}
+
+impl Activation {
+    /// The activation of `gate` times `up`, of one shape.
+    ///
+    /// # Errors
+    /// [`crate::MlxError::Op`].
+    pub fn gated(self, gate: &Array, up: &Array) -> Result<Array> {
+        let number = |value: f32| ops::cast(&Array::from_f32(value), gate.dtype());
+        match self {
+            Activation::Silu => ops::multiply(&ops::multiply(gate, &ops::sigmoid(gate)?)?, up),
+            Activation::SiluClamped { limit } => {
+                let (most, least) = (number(limit)?, number(-limit)?);
+                let gate = ops::minimum(gate, &most)?;
+                let up = ops::maximum(&ops::minimum(up, &most)?, &least)?;
+                let opened = ops::sigmoid(&ops::multiply(&gate, &number(1.702)?)?)?;
+                ops::multiply(&ops::multiply(&gate, &opened)?, &ops::add(&up, &number(1.0)?)?)
             }
+            Activation::GeluTanh => ops::multiply(&gelu_tanh(gate)?, up),
         }
     }
 }

@@ -78,6 +78,11 @@ fn check(names: &[&str]) {
 }
 
 #[test]
+fn gpt_oss_matches_mlx_lm() {
+    check(&["gpt_oss"]);
+}
+
+#[test]
 fn granite_matches_mlx_lm() {
     check(&["granite"]);
 }
@@ -130,6 +135,11 @@ fn qwen2_matches_mlx_lm() {
 #[test]
 fn qwen3_matches_mlx_lm() {
     check(&["qwen3"]);
+}
+
+#[test]
+fn qwen3_moe_matches_mlx_lm() {
+    check(&["qwen3_moe", "qwen3_moe_unnormed"]);
 }
 
 #[test]
