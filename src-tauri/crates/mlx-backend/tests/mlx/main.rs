@@ -2,6 +2,7 @@
 
 mod architectures;
 mod attention;
+mod designs;
 mod faults;
 mod folder;
 mod formula;
