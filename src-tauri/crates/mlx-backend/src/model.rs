@@ -6,8 +6,10 @@ pub mod design;
 pub mod experts;
 mod gemma2;
 mod gemma3;
+mod gemma4;
 mod gpt_oss;
 mod granite;
+mod layer_inputs;
 pub mod linear;
 mod llama;
 mod mistral;
@@ -33,6 +35,8 @@ const TABLE: &[(&str, Reader)] = &[
     ("gemma2", gemma2::design),
     ("gemma3", gemma3::with_vision),
     ("gemma3_text", gemma3::text),
+    ("gemma4", gemma4::design),
+    ("gemma4_text", gemma4::text_design),
     ("gpt_oss", gpt_oss::design),
     ("granite", granite::design),
     ("llama", llama::design),

@@ -2,7 +2,7 @@
 
 use super::design::{
     Activation, AttentionDesign, BlockNorms, Design, GatedDesign, HeadDesign, HeadNorms, KvSource,
-    LayerDesign, MlpDesign, NormDesign, NormWeight, Storage, TensorNames,
+    LayerDesign, MlpDesign, NormDesign, NormWeight, Storage, TensorNames, Values,
 };
 use super::rope::{self, Positions, RopeDesign};
 use crate::config::fields::Fields;
@@ -151,6 +151,7 @@ impl Basics {
             rope: Some(0),
             head_norms: HeadNorms::Absent,
             kv: KvSource::Own,
+            values: Values::Projected,
             qkv: Storage::Apart,
             has_qkv_bias: false,
             has_output_bias: false,
@@ -164,7 +165,13 @@ impl Basics {
 
     /// A layer with norms of its inputs.
     pub fn layer(&self, attention: AttentionDesign, mlp: GatedDesign) -> LayerDesign {
-        LayerDesign { attention, mlp: MlpDesign::Gated(mlp), norms: BlockNorms::BEFORE, residual_scale: None }
+        LayerDesign {
+            attention,
+            mlp: MlpDesign::Gated(mlp),
+            norms: BlockNorms::BEFORE,
+            residual_scale: None,
+            has_scalar: false,
+        }
     }
 
     /// The decoder, with everything else as plain as can be.
@@ -175,6 +182,7 @@ impl Basics {
             context_tokens,
             norm: NormDesign { eps: self.norm_eps, weight: NormWeight::AsStored },
             embedding_scale: None,
+            layer_inputs: None,
             ropes,
             layers,
             head: HeadDesign { is_tied: self.is_tied, scale: None, softcap: None },

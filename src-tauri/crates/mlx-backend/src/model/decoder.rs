@@ -2,7 +2,8 @@
 //!
 //! Tensor names as Hugging Face's checkpoints have them.
 
-use super::design::{Design, LayerDesign, NormDesign, NormWeight};
+use super::design::{Design, LayerDesign, LayerInputs, NormDesign, NormWeight};
+use super::layer_inputs::{LayerInput, TokenInputs};
 use super::linear::{Bias, Embedding, Linear};
 use super::mlp::Mlp;
 use super::self_attention::SelfAttention;
@@ -23,6 +24,8 @@ pub struct Naming<'a> {
     pub hidden: i32,
     /// How norms are computed.
     pub norm: NormDesign,
+    /// Embeddings of the layer's own.
+    pub inputs: Option<LayerInputs>,
 }
 
 /// The residual stream and what has to happen to an addition to it.
@@ -68,6 +71,9 @@ struct Layer {
     mlp: Mlp,
     after_mlp: Option<Array>,
     residual_scale: Option<f32>,
+    input: Option<LayerInput>,
+    /// `[1]`.
+    scalar: Option<Array>,
 }
 
 /// The whole decoder.
@@ -75,6 +81,7 @@ pub struct Decoder {
     norm_eps: f32,
     embedding: Embedding,
     embedding_scale: Option<f32>,
+    inputs: Option<TokenInputs>,
     layers: Vec<Layer>,
     norm: Array,
     /// `None` when the head is the embedding.
@@ -84,7 +91,10 @@ pub struct Decoder {
 }
 
 /// `x` times a number, in the dtype of `x`.
-fn scaled(x: &Array, factor: f32) -> Result<Array> {
+///
+/// # Errors
+/// [`crate::MlxError::Op`].
+pub(super) fn scaled(x: &Array, factor: f32) -> Result<Array> {
     ops::multiply(x, &ops::cast(&Array::from_f32(factor), x.dtype())?)
 }
 
@@ -118,13 +128,21 @@ impl Decoder {
             .zip(&design.layers)
             .map(|(index, layer): (usize, _)| {
                 let name = format!("model.layers.{index}");
-                Layer::load(weights, &Naming { layer: &name, hidden, norm }, layer)
+                Layer::load(
+                    weights,
+                    &Naming { layer: &name, hidden, norm, inputs: design.layer_inputs },
+                    layer,
+                )
             })
             .collect();
         Ok(Decoder {
             norm_eps: norm.eps,
             embedding: weights.embedding(EMBEDDING, vocab, hidden)?,
             embedding_scale: design.embedding_scale,
+            inputs: design
+                .layer_inputs
+                .map(|inputs| TokenInputs::load(weights, design, inputs))
+                .transpose()?,
             layers: layers?,
             norm: named_norm(weights, "model.norm", hidden, norm)?,
             head: match head.is_tied {
@@ -148,8 +166,10 @@ impl Decoder {
         if let Some(scale) = self.embedding_scale {
             x = scaled(&x, scale)?;
         }
+        let inputs = self.inputs.as_ref().map(|inputs| inputs.of(ids, &x)).transpose()?.unwrap_or_default();
         for (index, layer) in self.layers.iter().enumerate() {
             x = layer.run(index, x, pass, self.norm_eps)?;
+            x = layer.finish(x, inputs.get(index))?;
         }
         ops::rms_norm(&x, &self.norm, self.norm_eps)
     }
@@ -182,10 +202,20 @@ impl Decoder {
         let layers = self.layers.iter().flat_map(|layer| {
             let norms =
                 [&layer.before_attention, &layer.after_attention, &layer.before_mlp, &layer.after_mlp];
-            layer.attention.arrays().chain(layer.mlp.arrays()).chain(norms.into_iter().flatten())
+            let input = layer.input.iter().flat_map(LayerInput::arrays);
+            let own = layer.attention.arrays().chain(layer.mlp.arrays()).chain(norms.into_iter().flatten());
+            own.chain(input).chain(&layer.scalar)
         });
+        let inputs = self.inputs.iter().flat_map(TokenInputs::arrays);
         let head = self.head.iter().flat_map(Linear::arrays);
-        self.embedding.arrays().into_iter().chain(layers).chain(head).chain([&self.norm]).collect()
+        self.embedding
+            .arrays()
+            .into_iter()
+            .chain(inputs)
+            .chain(layers)
+            .chain(head)
+            .chain([&self.norm])
+            .collect()
     }
 }
 
@@ -206,6 +236,11 @@ impl Layer {
             mlp: Mlp::load(weights, naming, &design.mlp)?,
             after_mlp: norm(weights, norms.after_mlp)?,
             residual_scale: design.residual_scale,
+            input: naming.inputs.map(|inputs| LayerInput::load(weights, naming, inputs)).transpose()?,
+            scalar: match design.has_scalar {
+                true => Some(weights.vector(&format!("{}.layer_scalar", naming.layer), 1)?),
+                false => None,
+            },
         })
     }
 
@@ -217,6 +252,17 @@ impl Layer {
         let x = addition.of(self.attention.output(), Input::Plain(&attended))?;
         let addition = Addition { x: &x, norm: self.after_mlp.as_ref(), eps, scale };
         self.mlp.add_to(addition, normed(&x, &self.before_mlp, eps))
+    }
+
+    /// What comes after the MLP: the layer's own embedding, `[B, T, width]`, and the layer's factor.
+    fn finish(&self, mut x: Array, input: Option<&Array>) -> Result<Array> {
+        if let (Some(layer), Some(input)) = (&self.input, input) {
+            x = layer.add_to(&x, input)?;
+        }
+        match &self.scalar {
+            Some(scalar) => ops::multiply(&x, scalar),
+            None => Ok(x),
+        }
     }
 }
 

@@ -19,6 +19,8 @@ pub struct Design {
     pub norm: NormDesign,
     /// Factor of the embedded tokens, applied in the dtype of the activations.
     pub embedding_scale: Option<f32>,
+    /// Embeddings that each layer gets for itself.
+    pub layer_inputs: Option<LayerInputs>,
     /// Rotary embeddings that layers choose from.
     pub ropes: Vec<RopeDesign>,
     /// Layers, the first one first.
@@ -27,6 +29,15 @@ pub struct Design {
     pub head: HeadDesign,
     /// Where the files keep the decoder.
     pub tensors: TensorNames,
+}
+
+/// Embeddings of tokens that each layer adds after its MLP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LayerInputs {
+    /// Width of one layer's embedding.
+    pub width: i32,
+    /// Tokens that have one.
+    pub vocab: i32,
 }
 
 /// How RMS norms are computed.
@@ -58,6 +69,8 @@ pub struct LayerDesign {
     pub norms: BlockNorms,
     /// Factor of what attention and the MLP add.
     pub residual_scale: Option<f32>,
+    /// Whether the files hold a factor of the layer's result: `layer_scalar`.
+    pub has_scalar: bool,
 }
 
 /// Names of a layer's norms, within the layer; `None` where there is no norm.
@@ -113,6 +126,8 @@ pub struct AttentionDesign {
     pub head_norms: HeadNorms,
     /// Where keys and values come from.
     pub kv: KvSource,
+    /// What the values of a layer with keys of its own are.
+    pub values: Values,
     /// How the files keep the matrices of queries, keys and values.
     pub qkv: Storage,
     /// Bias of queries, keys and values.
@@ -139,6 +154,17 @@ pub enum KvSource {
     Own,
     /// Those of an earlier layer of the same kind, by index; this layer projects queries alone.
     OfLayer(usize),
+}
+
+/// Values of attention.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Values {
+    /// A projection.
+    Projected,
+    /// A projection, each head normed without a factor.
+    Normed,
+    /// The keys before their norm and their turn, each head normed without a factor.
+    NormedKeys,
 }
 
 /// How files keep matrices that one product computes.

@@ -107,7 +107,10 @@ impl Activation {
 }
 
 /// x/2·(1 + tanh(√(2/π)·(x + 0.044715·x³))).
-fn gelu_tanh(x: &Array) -> Result<Array> {
+///
+/// # Errors
+/// [`crate::MlxError::Op`].
+pub(super) fn gelu_tanh(x: &Array) -> Result<Array> {
     let factor = |value: f32| ops::cast(&Array::from_f32(value), x.dtype());
     let cubic = ops::multiply(&ops::multiply(&ops::square(x)?, x)?, &factor(0.044_715)?)?;
     let inner = ops::multiply(&ops::add(x, &cubic)?, &factor((2.0 / std::f32::consts::PI).sqrt())?)?;

@@ -43,6 +43,14 @@ impl RopeDesign {
         RopeDesign { base, inverse_frequencies, magnitude: 1.0, scaling: Scaling::Absent }
     }
 
+    /// Turns a `part` of the pairs of a head, each with the frequency that it has where all of them turn, divided by
+    /// `factor`; the others stand still.
+    pub fn proportional(base: f32, head_dim: i32, part: f32, factor: f32) -> RopeDesign {
+        let turning = (f64::from(head_dim) * f64::from(part)) as usize / 2;
+        let whole = RopeDesign::plain(base, head_dim);
+        whole.scaled(|pair, inverse| if pair < turning { inverse / f64::from(factor) } else { 0.0 })
+    }
+
     /// Elements of a head that turn.
     pub fn turned(&self) -> i32 {
         2 * self.inverse_frequencies.len() as i32

@@ -1,7 +1,7 @@
 //! Attention of one layer, run as its design says.
 
 use super::decoder::{Naming, named_norm};
-use super::design::{AttentionDesign, HeadNorms, KvSource, LayerDesign, NormDesign, Storage};
+use super::design::{AttentionDesign, HeadNorms, KvSource, LayerDesign, NormDesign, Storage, Values};
 use super::linear::{Bias, Linear};
 use crate::attention::Pass;
 use crate::error::Result;
@@ -45,16 +45,21 @@ impl SelfAttention {
         let (q, kv) = (design.heads * design.head_dim, design.kv_heads * design.head_dim);
         let bias = Bias::of(design.has_qkv_bias);
         let projection = match (design.kv, design.qkv) {
-            (KvSource::OfLayer(_), _) => weights.linear(&format!("{name}.q_proj"), q, naming.hidden, bias)?,
+            (KvSource::OfLayer(_), _) => {
+                // Some files hold what this layer would have if it did not share.
+                for unread in ["k_proj.", "v_proj.", "k_norm."] {
+                    weights.skip(&format!("{name}.{unread}"));
+                }
+                weights.linear(&format!("{name}.q_proj"), q, naming.hidden, bias)?
+            }
             (KvSource::Own, Storage::Together) => {
                 weights.linear(&format!("{name}.qkv_proj"), q + 2 * kv, naming.hidden, bias)?
             }
-            (KvSource::Own, Storage::Apart) => weights.merged(
-                &name,
-                &[("q_proj", q), ("k_proj", kv), ("v_proj", kv)],
-                naming.hidden,
-                bias,
-            )?,
+            (KvSource::Own, Storage::Apart) => {
+                let parts = [("q_proj", q), ("k_proj", kv), ("v_proj", kv)];
+                let read = if design.values == Values::NormedKeys { &parts[..2] } else { &parts };
+                weights.merged(&name, read, naming.hidden, bias)?
+            }
         };
         Ok(SelfAttention {
             eps: naming.norm.eps,
@@ -81,9 +86,10 @@ impl SelfAttention {
     pub fn attend(&self, index: usize, input: Input<'_>, pass: &mut Pass<'_>) -> Result<Array> {
         let AttentionDesign { heads, kv_heads, head_dim, .. } = self.design;
         let (rows, tokens) = input.rows_and_tokens();
-        let (turning, all) = match self.design.kv {
-            KvSource::Own => (heads + kv_heads, heads + 2 * kv_heads),
-            KvSource::OfLayer(_) => (heads, heads),
+        let (turning, all) = match (self.design.kv, self.design.values) {
+            (KvSource::Own, Values::NormedKeys) => (heads + kv_heads, heads + kv_heads),
+            (KvSource::Own, _) => (heads + kv_heads, heads + 2 * kv_heads),
+            (KvSource::OfLayer(_), _) => (heads, heads),
         };
         let projected = self.projection.apply_to(input, None)?;
         let projected = ops::reshape(&projected, &[rows, tokens, all, head_dim])?;
@@ -97,7 +103,9 @@ impl SelfAttention {
         let projected = ops::transpose_axes(&projected, &[0, 2, 1, 3])?;
         let q = ops::slice_axis(&turned, 1, 0, heads)?;
         let k = ops::slice_axis(&turned, 1, heads, turning)?;
-        let v = ops::slice_axis(&projected, 1, turning, all)?;
+        // The last heads, whether they are values or keys that serve as such.
+        let v = ops::slice_axis(&projected, 1, all - kv_heads, all)?;
+        let v = if self.design.values == Values::Projected { v } else { ops::rms_unit(&v, self.eps)? };
         pass.attend(index, &q, k, v, sinks)
     }
 

@@ -78,16 +78,6 @@ fn check(names: &[&str]) {
 }
 
 #[test]
-fn gpt_oss_matches_mlx_lm() {
-    check(&["gpt_oss"]);
-}
-
-#[test]
-fn granite_matches_mlx_lm() {
-    check(&["granite"]);
-}
-
-#[test]
 fn gemma2_matches_mlx_lm() {
     check(&["gemma2"]);
 }
@@ -95,6 +85,21 @@ fn gemma2_matches_mlx_lm() {
 #[test]
 fn gemma3_matches_mlx_lm() {
     check(&["gemma3_text", "gemma3"]);
+}
+
+#[test]
+fn gemma4_matches_mlx_lm() {
+    check(&["gemma4_text", "gemma4"]);
+}
+
+#[test]
+fn gpt_oss_matches_mlx_lm() {
+    check(&["gpt_oss"]);
+}
+
+#[test]
+fn granite_matches_mlx_lm() {
+    check(&["granite"]);
 }
 
 #[test]
@@ -148,4 +153,16 @@ fn a_qwen3_file_without_head_norms_is_refused() {
     fixture.tensors.retain(|(name, ..)| !name.contains("k_norm"));
     let refused = MlxBackend::load(&fixture.write("qwen3-incomplete"), options()).err();
     assert!(matches!(refused, Some(MlxError::MissingTensors { count: 3, .. })), "{refused:?}");
+}
+
+#[test]
+fn layers_that_share_keys_may_come_with_matrices_that_nothing_reads() {
+    let mut fixture = Fixture::read("gemma4_text");
+    for unread in ["k_proj.weight", "v_proj.weight", "k_norm.weight"] {
+        fixture.tensors.push((format!("model.layers.5.self_attn.{unread}"), "matrix".into(), vec![4, 4]));
+    }
+    MlxBackend::load(&fixture.write("gemma4-unread"), options()).expect("the model loads");
+    fixture.tensors.push(("model.layers.5.self_attn.w_proj.weight".into(), "matrix".into(), vec![4, 4]));
+    let refused = MlxBackend::load(&fixture.write("gemma4-unread"), options()).err();
+    assert!(matches!(refused, Some(MlxError::UnusedTensors { count: 1, .. })), "{refused:?}");
 }
