@@ -79,7 +79,7 @@ fn check(names: &[&str]) {
 
 #[test]
 fn gemma2_matches_mlx_lm() {
-    check(&["gemma2"]);
+    check(&["gemma2", "gemma2_odd_heads"]);
 }
 
 #[test]

@@ -53,7 +53,7 @@ fn attention_sees_a_rows_own_columns_and_a_row_keeps_its_bits_in_any_batch() {
     }
     let columns = [0, 4, 63, 64, 15, 199, 130];
     let rows = columns.len() as i32;
-    for width in [16, 64, 80, 128] {
+    for width in [16, 64, 80, 128, 256] {
         assert!(heads::supports(width));
         // Queries as the model gives them: a view of an array [B, T, H, D].
         let q = ops::transpose_axes(&array([rows, 1, HEADS, width], 1), &[0, 2, 1, 3]).expect("builds");
@@ -71,7 +71,9 @@ fn attention_sees_a_rows_own_columns_and_a_row_keeps_its_bits_in_any_batch() {
             let theirs = read(&theirs.expect("builds"));
             let own = (index * HEADS * width) as usize..((index + 1) * HEADS * width) as usize;
             let difference = largest_difference(&together[own.clone()], &theirs);
-            assert!(difference < 1e-5, "width {width}, column {column}: {difference}");
+            // A score is a sum of `width` products of up to 4, whose rounding grows with it.
+            let tolerance = 1e-5 * (width as f32 / 64.0).max(1.0);
+            assert!(difference < tolerance, "width {width}, column {column}: {difference}");
             let alone = heads::attend(&q, &keys, &values, &up_to(&[column]), plain(0.125));
             assert_eq!(read(&alone.expect("builds")), together[own], "width {width}, row {index} alone");
         }

@@ -15,6 +15,7 @@ mod logits;
 mod native;
 mod overlap;
 mod packed;
+mod published;
 mod quantised;
 mod sampler;
 mod snapshots;
