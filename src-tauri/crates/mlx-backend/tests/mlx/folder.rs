@@ -94,7 +94,7 @@ pub fn write(folder: &Path, name: &str, content: impl AsRef<[u8]>) {
 pub fn config(extra: Value) -> Value {
     let mut config = json!({
         "model_type": "llama", "hidden_size": 64, "num_hidden_layers": 1, "intermediate_size": 96,
-        "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 32, "vocab_size": 48,
+        "num_attention_heads": 1, "num_key_value_heads": 1, "head_dim": 64, "vocab_size": 48,
         "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "max_position_embeddings": 64, "tie_word_embeddings": true
     });
     let (Value::Object(config), Value::Object(extra)) = (&mut config, extra) else {
@@ -109,8 +109,8 @@ pub fn llama(dtype: &'static str, head: Option<&str>) -> Vec<Tensor> {
     let layer = "model.layers.0";
     let matrices = [
         ("self_attn.q_proj", [64, 64]),
-        ("self_attn.k_proj", [32, 64]),
-        ("self_attn.v_proj", [32, 64]),
+        ("self_attn.k_proj", [64, 64]),
+        ("self_attn.v_proj", [64, 64]),
         ("self_attn.o_proj", [64, 64]),
         ("mlp.gate_proj", [96, 64]),
         ("mlp.up_proj", [96, 64]),

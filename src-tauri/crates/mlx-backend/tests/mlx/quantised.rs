@@ -1,11 +1,14 @@
 //! Every quantisation that MLX has, loaded and multiplied, against its definition on the host.
 
 use crate::folder::{self, Tensor};
+use crate::starter;
+use engine::backend::Backend;
 use mlx_backend::config::ModelConfig;
 use mlx_backend::load::{Numerics, Weights};
 use mlx_backend::model::linear::{Bias, Linear};
 use mlx_backend::mx::quantised::{Mode, Quantisation};
-use mlx_backend::mx::{self, Array, Purpose, ops};
+use mlx_backend::mx::{self, Array, Dtype, Purpose, ops};
+use mlx_backend::{LoadOptions, MlxBackend};
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
@@ -21,9 +24,14 @@ fn every_quantisation() -> Vec<Quantisation> {
 
 /// The tensors of a packed matrix whose names start with `prefix`.
 fn tensors(prefix: &str, rows: i32, q: Quantisation, dtype: &'static str) -> Vec<Tensor> {
+    matrix(prefix, [rows, INPUTS], q, dtype)
+}
+
+fn matrix(prefix: &str, shape: [i32; 2], q: Quantisation, dtype: &'static str) -> Vec<Tensor> {
+    let [rows, columns] = shape;
     let (weight, scales) = (format!("{prefix}.weight"), format!("{prefix}.scales"));
-    let groups = [rows, INPUTS / q.group_size];
-    let mut tensors = vec![Tensor::codes(&weight, &[rows, INPUTS * q.bits / 32])];
+    let groups = [rows, columns / q.group_size];
+    let mut tensors = vec![Tensor::codes(&weight, &[rows, columns * q.bits / 32])];
     match q.mode {
         Mode::Affine => {
             tensors.push(Tensor::floats(&scales, dtype, &groups));
@@ -53,15 +61,16 @@ fn unpacked(tensors: &[Tensor], rows: i32, q: Quantisation) -> Vec<f64> {
     let codes = &tensors[0].bytes;
     let bit = |at: usize| u32::from(codes[at / 8] >> (at % 8) & 1);
     let bits = q.bits as usize;
+    let floats: Vec<Vec<f32>> = match q.mode {
+        Mode::Affine => tensors[1..].iter().map(Tensor::values).collect(),
+        Mode::Mxfp4 | Mode::Mxfp8 | Mode::Nvfp4 => Vec::new(),
+    };
     (0..(rows * INPUTS) as usize)
         .map(|index| {
             let code = (0..bits).map(|i| bit(index * bits + i) << i).sum();
             let group = index / q.group_size as usize;
             match q.mode {
-                Mode::Affine => {
-                    let of = |tensor: usize| f64::from(tensors[tensor].values()[group]);
-                    f64::from(code) * of(1) + of(2)
-                }
+                Mode::Affine => f64::from(code) * f64::from(floats[0][group]) + f64::from(floats[1][group]),
                 Mode::Mxfp4 => {
                     small_float(code, 4, 2, 1) * 2_f64.powi(i32::from(tensors[1].bytes[group]) - 127)
                 }
@@ -86,11 +95,22 @@ fn with_weights<T>(
     tensors: &[Tensor],
     use_them: impl FnOnce(&mut Weights<'_>) -> T,
 ) -> T {
+    let numerics = Numerics::FullPrecision;
+    with_weights_as(numerics, folder, quantization, tensors, use_them)
+}
+
+fn with_weights_as<T>(
+    numerics: Numerics,
+    folder: &Path,
+    quantization: Value,
+    tensors: &[Tensor],
+    use_them: impl FnOnce(&mut Weights<'_>) -> T,
+) -> T {
     let config = folder::config(json!({ "quantization": quantization }));
     folder::write(folder, "config.json", config.to_string());
     folder::write(folder, "model.safetensors", folder::file(tensors));
     let config = ModelConfig::from_dir(folder).expect("the config is read");
-    let mut weights = Weights::open(folder, &config, Numerics::FullPrecision).expect("the files open");
+    let mut weights = Weights::open(folder, &config, numerics).expect("the files open");
     let used = use_them(&mut weights);
     weights.finish().expect("every tensor is used");
     used
@@ -145,6 +165,78 @@ fn every_quantisation_multiplies_as_its_definition_says() {
             // f32 sums of 256 terms in any order.
             assert!(error < 2e-6, "{case}: {error}");
         }
+    }
+}
+
+#[test]
+fn every_quantisation_stays_packed_in_the_checkpoints_own_dtype() {
+    let folder = folder::empty("quantised-checkpoint");
+    for q in every_quantisation() {
+        for (dtype, computed, tolerance) in
+            [("F16", Dtype::Float16, 0.02), ("BF16", Dtype::Bfloat16, 0.15), ("F32", Dtype::Float32, 1e-5)]
+        {
+            let mut all = tensors("m", OUTPUTS, q, dtype);
+            let weights = unpacked(&all, OUTPUTS, q);
+            // Says what floats are, also where scales are bytes.
+            all.push(Tensor::floats("norm.weight", dtype, &[INPUTS]));
+            let linear = with_weights_as(Numerics::Checkpoint, &folder, entry(q), &all, |weights| {
+                weights.vector("norm.weight", INPUTS).expect("the norm loads");
+                weights.linear("m", OUTPUTS, INPUTS, Bias::Absent).expect("the matrix loads")
+            });
+            assert!(linear.arrays().len() > 1, "it stays packed");
+            let x = ops::cast(&x(), computed).expect("builds");
+            let outputs = linear.apply(&x).expect("builds");
+            assert_eq!(outputs.dtype(), computed);
+            let outputs = ops::cast(&outputs, Dtype::Float32).expect("builds");
+            let outputs = mx::read_f32(&outputs, Purpose::Probe).expect("runs");
+            let error = error(&outputs, &weights);
+            println!("{}, groups of {}, {dtype}: {error:.1e}", q.words(), q.group_size);
+            // MLX's CPU rounds every sum to the dtype, a GPU the last one only.
+            assert!(error < tolerance, "{}, groups of {}, {dtype}: {error}", q.words(), q.group_size);
+        }
+    }
+}
+
+/// The one-layer llama with every matrix packed as `q`, in groups that its widths divide into.
+fn packed_llama(q: Quantisation) -> Vec<Tensor> {
+    let pack = |tensor: Tensor| match tensor.shape[..] {
+        [rows, columns] => {
+            let prefix = tensor.name.trim_end_matches(".weight").to_owned();
+            matrix(&prefix, [rows, columns], q, "BF16")
+        }
+        _ => vec![tensor],
+    };
+    folder::llama("BF16", None).into_iter().flat_map(pack).collect()
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_row_of_a_batch_has_the_bits_of_the_row_alone_whatever_its_weights_are() {
+    if !mlx_backend::device::keeps_full_precision().expect("the device says") {
+        return;
+    }
+    let folder = folder::empty("bits-of-rows");
+    let packings = every_quantisation().into_iter().filter(|q| q.group_size <= 32).map(Some);
+    for q in packings.chain([None]) {
+        let tensors = q.map_or_else(|| folder::llama("BF16", None), packed_llama);
+        let config = folder::config(json!({ "quantization": q.map(entry) }));
+        folder::write(&folder, "config.json", config.to_string());
+        folder::write(&folder, "model.safetensors", folder::file(&tensors));
+        let mut backend = MlxBackend::load(&folder, LoadOptions::new(3, 48)).expect("the model loads");
+        let prompts = [5, 3, 9].map(|len: u32| (0..len).map(|i| (i * 7 + len) % 48).collect::<Vec<u32>>());
+        let mut alone = Vec::new();
+        for prompt in &prompts {
+            let input = starter::join(&mut backend, 1, prompt);
+            backend.forward(&[input]).expect("forward runs");
+            alone.extend(backend.probe_logits().expect("logits can be read"));
+            backend.keep_rows(&[]).expect("the row leaves");
+        }
+        let joined = (0..).zip(&prompts).map(|(id, prompt)| starter::join(&mut backend, id, prompt));
+        let inputs: Vec<_> = joined.collect();
+        backend.forward(&inputs).expect("forward runs");
+        let together = backend.probe_logits().expect("logits can be read");
+        assert!(alone.iter().flatten().all(|logit| logit.is_finite()), "{q:?}");
+        assert_eq!(alone, together, "{q:?}");
     }
 }
 

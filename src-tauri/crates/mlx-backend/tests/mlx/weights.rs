@@ -222,7 +222,7 @@ fn tensors_of_another_dtype_than_their_quantisation_are_refused() {
         |tensors, at| tensors[at] = Tensor::bytes(&tensors[at].name, &[64, 2], 120, 4),
         |tensors, _| {
             tensors[1].dtype = "I32";
-            tensors[1].bytes = vec![0; 32 * 64 * 4];
+            tensors[1].bytes = vec![0; 64 * 64 * 4];
         },
     ];
     for change in changes {
