@@ -1,8 +1,12 @@
-use std::{borrow::Cow, collections::HashSet, fmt};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+    fmt,
+};
 
 use serde::{
     Deserialize, Deserializer,
-    de::{Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor},
+    de::{Error as _, MapAccess, SeqAccess, Visitor},
 };
 
 use super::{Place, TensorHeader, WeightDtype};
@@ -21,7 +25,10 @@ pub(super) fn tensors(
     data_start: u64,
     place: &Place,
 ) -> Result<Vec<TensorHeader>, ModelHubError> {
-    let Entries(mut entries) = serde_json::from_slice(header)
+    let text = std::str::from_utf8(header).map_err(|error| {
+        place.damaged(8 + error.valid_up_to() as u64, "the list of weights", "is not UTF-8 text")
+    })?;
+    let Entries(mut entries) = serde_json::from_str(text)
         .map_err(|source| ModelHubError::Json { path: place.path.clone(), source })?;
     entries.sort_by_key(|(_, entry)| entry.data_offsets);
     let mut names = HashSet::with_capacity(entries.len());
@@ -87,7 +94,7 @@ struct Entry<'a> {
 struct Shape(Vec<u64>);
 
 /// Borrows where the text has no escapes.
-#[derive(Deserialize)]
+#[derive(Deserialize, PartialEq, Eq, Hash)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Entries<'a> {
@@ -109,7 +116,7 @@ impl<'de> Visitor<'de> for EntriesVisitor {
         let mut entries = Vec::new();
         while let Some(Name(name)) = map.next_key()? {
             if name == METADATA_KEY {
-                map.next_value::<IgnoredAny>()?;
+                map.next_value::<HashMap<Name<'de>, Name<'de>>>()?;
                 continue;
             }
             if entries.len() == TENSORS_MAX {

@@ -92,6 +92,21 @@ fn a_header_that_is_no_list_of_tensors_is_bad_json() {
 }
 
 #[test]
+fn metadata_is_texts_and_every_byte_of_the_header_is_utf_8() {
+    let ok = entry("a", "U8", "[1]", 0, 1);
+    for metadata in ["1", r#"{"format":1}"#, r#"{"format":{"a":"b"}}"#] {
+        let header = format!(r#"{{"__metadata__":{metadata},{ok}}}"#);
+        assert!(matches!(read(&header, 1), Err(ModelHubError::Json { .. })), "{metadata}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let header = [br#"{"__metadata__":{"a":"#.as_slice(), &[b'"', 0x8D, b'"'], b"}}"].concat();
+    let bytes = [&(header.len() as u64).to_le_bytes(), header.as_slice()].concat();
+    fs::write(folder.path().join("model.safetensors"), bytes).unwrap();
+    let error = WeightHeaders::read(folder.path()).unwrap_err();
+    assert!(matches!(&error, ModelHubError::Damaged { at_bytes: 30, .. }), "{error:?}");
+}
+
+#[test]
 fn a_shape_without_end_is_not_kept() {
     let shape = format!("[{}1]", "1,".repeat(1 << 20));
     let header = format!("{{{}}}", entry("a", "U8", &shape, 0, 1));

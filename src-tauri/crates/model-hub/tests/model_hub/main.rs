@@ -12,6 +12,8 @@ mod download_disk;
 mod download_faults;
 mod downloads;
 mod fit;
+mod fuzz;
+mod fuzzing;
 mod headers;
 mod hostile;
 mod hub;
