@@ -279,3 +279,29 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let date = httpdate::parse_http_date(value).ok()?;
     Some(date.duration_since(std::time::SystemTime::now()).unwrap_or_default())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_redirect_never_leads_from_an_encrypted_to_an_open_connection() {
+        let target = |from: &str, location: &'static str| {
+            let headers = HeaderMap::from_iter([(LOCATION, HeaderValue::from_static(location))]);
+            redirect_target(&Url::parse(from).unwrap(), &headers).map(|url| url.to_string())
+        };
+        assert_eq!(target("https://a/b/c", "/d?e").unwrap(), "https://a/d?e");
+        assert_eq!(target("https://a/b", "https://cdn/x").unwrap(), "https://cdn/x");
+        assert_eq!(target("http://a/b", "https://cdn/x").unwrap(), "https://cdn/x");
+        for location in ["http://a/b", "file:///etc/passwd", "https://"] {
+            assert!(matches!(target("https://a/b", location), Err(HubError::Redirect { .. })), "{location}");
+        }
+    }
+
+    #[test]
+    fn an_etag_is_the_same_with_and_without_quotes() {
+        assert_eq!(normal_etag("\"ab\""), "ab");
+        assert_eq!(normal_etag("W/\"ab\""), "ab");
+        assert_eq!(normal_etag("ab"), "ab");
+    }
+}

@@ -28,13 +28,24 @@ async fn a_broken_connection_is_continued_where_it_broke() {
 
 #[tokio::test]
 async fn a_server_without_ranges_is_read_from_the_start() {
-    for fault in [Fault::IgnoreRange, Fault::OtherRange] {
+    let ranges = async |fault| {
         let bench = Bench::new().await;
         bench.server.fault(FIRST, Fault::Cut(100_000));
         bench.server.fault(FIRST, fault);
         let phase = bench.run().await;
         bench.assert_complete(&phase);
-    }
+        bench.server.fetches(FIRST).iter().map(|seen| seen.header("range").is_some()).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        ranges(Fault::IgnoreRange).await,
+        [false, true],
+        "the answer is the whole file: it is taken as such"
+    );
+    assert_eq!(
+        ranges(Fault::OtherRange).await,
+        [false, true, false],
+        "the answer is of no use: the next is whole"
+    );
 }
 
 #[tokio::test]

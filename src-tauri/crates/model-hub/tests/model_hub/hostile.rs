@@ -1,6 +1,10 @@
 //! Listings that want to write where they must not.
 
-use std::{collections::BTreeSet, fs};
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Component, Path},
+};
 
 use model_hub::{Downloads, HubError, Listing, RemoteFile};
 use serde_json::{Value, json};
@@ -8,6 +12,7 @@ use serde_json::{Value, json};
 use crate::{
     download_bench::{names, options, root},
     hub_server::{COMMIT, HubServer, REPO},
+    random::Random,
 };
 
 fn sibling(path: &str, etag: &str) -> Value {
@@ -122,9 +127,12 @@ async fn a_record_that_leads_elsewhere_is_not_continued() {
     let found =
         async || Downloads::open_with(cache.path(), server.hub(), options()).await.unwrap().list().len();
     assert_eq!(found().await, 1, "as it was written");
+    let etag = crate::hub_server::git_sha1(&server.content("config.json"));
     let hostile = [
-        ("\"config.json\"", "\"../../config.json\""),
+        ("config.json", "../../config.json"),
+        (etag.as_str(), "../../config"),
         (REPO, "other/repository"),
+        ("\"revision\":\"main\"", "\"revision\":\"../../main\""),
         ("\"version\":1", "\"version\":9"),
     ];
     for (old, new) in hostile {
@@ -132,4 +140,52 @@ async fn a_record_that_leads_elsewhere_is_not_continued() {
         fs::write(&path, sound.replace(old, new)).unwrap();
         assert_eq!(found().await, 0, "{new}");
     }
+}
+
+#[tokio::test]
+async fn a_random_path_that_is_accepted_stays_in_its_folder() {
+    const PIECES: [&str; 18] = [
+        "..",
+        ".",
+        "/",
+        "\\",
+        ":",
+        "\0",
+        "C:",
+        "model",
+        ".safetensors",
+        ".gguf",
+        "config.json",
+        "NUL",
+        "~",
+        " ",
+        "\u{202e}",
+        "\n",
+        "%2e%2e",
+        "%2f",
+    ];
+    let server = HubServer::with_model().await;
+    let sound = server.hub().listing(REPO, "main").await.unwrap();
+    let mut random = Random::new(11);
+    let mut accepted = 0;
+    for _ in 0..50_000 {
+        let pieces = 1 + random.below(5);
+        let mut path: String =
+            (0..pieces).map(|_| PIECES[random.below(PIECES.len() as u64) as usize]).collect();
+        if random.below(2) == 0 {
+            path.push_str(".safetensors");
+        }
+        let file = RemoteFile { path: path.clone(), ..sound.files[3].clone() };
+        let listing = Listing { files: vec![file], gguf: Vec::new(), ..sound.clone() };
+        if listing.check().is_ok() {
+            accepted += 1;
+            let components: Vec<_> = Path::new(&path).components().collect();
+            assert!(
+                matches!(components.as_slice(), [Component::Normal(name)] if **name == *path),
+                "{path:?}"
+            );
+            assert!(!path.contains(['\\', ':', '\0', '/', '\n', '\u{202e}']), "{path:?}");
+        }
+    }
+    assert!(accepted > 500, "sound names are among them: {accepted}");
 }

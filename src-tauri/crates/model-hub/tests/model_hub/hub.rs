@@ -206,6 +206,14 @@ async fn a_hub_that_is_not_there_is_said_to_be_unreachable() {
 }
 
 #[tokio::test]
+async fn a_hub_without_encryption_is_no_secure_connection() {
+    let server = HubServer::empty().await;
+    let config = HubConfig { endpoint: server.endpoint().replace("http:", "https:"), ..server.config() };
+    let refused = Hub::new(config).unwrap().search("", None).await;
+    assert!(matches!(refused, Err(HubError::Tls { .. })), "{refused:?}");
+}
+
+#[tokio::test]
 async fn requests_go_through_the_configured_proxy() {
     let proxy = HubServer::with_model().await;
     let config = HubConfig {

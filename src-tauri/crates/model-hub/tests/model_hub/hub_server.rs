@@ -371,12 +371,13 @@ impl Shared {
         if start.is_some_and(|start: usize| start >= total) {
             return respond(stream, 416, &[("content-range", format!("bytes */{total}"))], b"").await;
         }
+        let start = start
+            .map(|start| if matches!(fault, Fault::OtherRange) { start.min(total - 8) + 7 } else { start });
         let mut body = file.content[start.unwrap_or(0)..].to_vec();
         let mut headers = vec![("etag", etag)];
         let status = match start {
             Some(start) => {
-                let first = if matches!(fault, Fault::OtherRange) { start + 7 } else { start };
-                headers.push(("content-range", format!("bytes {first}-{}/{total}", total - 1)));
+                headers.push(("content-range", format!("bytes {start}-{}/{total}", total - 1)));
                 206
             }
             None => 200,
@@ -445,6 +446,11 @@ async fn read_request(stream: &mut TcpStream, is_cdn: bool) -> std::io::Result<O
             return Ok(None);
         }
         head.push(byte[0]);
+        if !head[0].is_ascii_alphabetic() {
+            // A client that begins to encrypt is told off, as web servers do.
+            respond(stream, 400, &[], b"").await?;
+            return Ok(None);
+        }
     }
     let head = String::from_utf8_lossy(&head).into_owned();
     let mut lines = head.lines();
