@@ -52,6 +52,7 @@ const MATHEMATICS: &[(&str, Neutral)] = &[
     ("num_local_experts", Neutral::Off),
     ("parallel_attn", Neutral::Off),
     ("partial_rotary_factor", Neutral::One),
+    ("per_layer_config", Neutral::Off),
     ("position_embedding_type", Neutral::Text("rope")),
     ("q_lora_rank", Neutral::Off),
     ("qk_layernorm", Neutral::Off),
@@ -133,6 +134,11 @@ impl<'a> Fields<'a> {
 
     fn missing(&self, name: &str) -> MlxError {
         self.malformed(format!("{}{name} is missing", self.within))
+    }
+
+    /// Whether the field is there, even as null.
+    pub fn has(&self, name: &str) -> bool {
+        self.entries.contains_key(name)
     }
 
     fn value(&self, name: &str) -> Option<(&'a str, &'a Value)> {

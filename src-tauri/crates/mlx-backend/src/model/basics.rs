@@ -11,6 +11,9 @@ use crate::error::Result;
 /// Context window of a config that names none.
 const DEFAULT_CONTEXT_TOKENS: i32 = 2048;
 
+/// Most layers of a decoder.
+const MAX_LAYERS: usize = 1024;
+
 /// Sizes and habits that nearly every decoder has.
 #[derive(Debug, Clone, Copy)]
 pub struct Basics {
@@ -104,10 +107,16 @@ impl Basics {
             None if hidden % heads == 0 => hidden / heads,
             None => return Err(fields.malformed(format!("{heads} heads do not divide hidden_size {hidden}"))),
         };
+        // Before anything is made for each of them.
+        let layers = fields.size("num_hidden_layers")? as usize;
+        if layers > MAX_LAYERS {
+            let reason = format!("num_hidden_layers must be 1 to {MAX_LAYERS}, but is {layers}");
+            return Err(fields.malformed(reason));
+        }
         let context = fields.optional_size("max_position_embeddings")?.unwrap_or(defaults.context_tokens);
         Ok(Basics {
             hidden,
-            layers: fields.size("num_hidden_layers")? as usize,
+            layers,
             intermediate: fields.size("intermediate_size")?,
             heads,
             kv_heads: size("num_key_value_heads", defaults.kv_heads.or(Some(heads)))?,

@@ -280,13 +280,13 @@ impl Design {
     /// # Errors
     /// The sizes that do not fit.
     pub(crate) fn check(&self) -> Result<(), String> {
-        if !(1..=1024).contains(&self.layers.len()) {
-            return Err(format!("num_hidden_layers must be 1 to 1024, but is {}", self.layers.len()));
-        }
         for (index, layer) in self.layers.iter().enumerate() {
             let AttentionDesign { heads, kv_heads, head_dim, kv, rope, .. } = layer.attention;
             if heads % kv_heads != 0 || head_dim % 2 != 0 {
                 return Err(format!("{heads} heads of width {head_dim} cannot share {kv_heads} key heads"));
+            }
+            if i64::from(heads) * i64::from(head_dim) > 1 << 24 {
+                return Err(format!("{heads} heads of width {head_dim} are more than a model can have"));
             }
             if let MlpDesign::Sparse(SparseDesign { experts, picked, .. }) = layer.mlp
                 && picked > experts

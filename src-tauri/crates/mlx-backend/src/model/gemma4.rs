@@ -17,8 +17,8 @@ use crate::error::Result;
 const SLIDING: usize = 0;
 const FULL: usize = 1;
 
-/// Layers from one that looks at everything to the next where the config does not list them.
-const DEFAULT_PATTERN: usize = 5;
+/// Most elements of the inputs of all layers together.
+const MAX_INPUTS: usize = 1 << 24;
 
 /// Parts of a checkpoint that see and hear.
 const OTHER_PARTS: &[&str] = &[
@@ -52,14 +52,22 @@ pub fn text_design(fields: &Fields<'_>) -> Result<Design> {
     // Tokens of an image would see each other; text does not change.
     fields.expect_text("use_bidirectional_attention", "vision")?;
     let kinds = Kinds::read(fields, &basics)?;
+    // Where the config leaves one of these out, implementations do not agree on what it means.
+    for decisive in
+        ["layer_types", "use_double_wide_mlp", "final_logit_softcapping", "hidden_size_per_layer_input"]
+    {
+        if !fields.has(decisive) {
+            return Err(fields.malformed(format!("{decisive} is missing")));
+        }
+    }
     let is_sliding = sliding_layers(fields, basics.layers)?
-        .unwrap_or_else(|| (1..=basics.layers).map(|nth| nth % kinds.pattern != 0).collect());
+        .ok_or_else(|| fields.malformed("layer_types must be a list".into()))?;
     let shared = fields.count("num_kv_shared_layers")?.unwrap_or(0);
     let first_shared = match basics.layers.checked_sub(shared) {
         Some(first) if first > 0 => first,
         _ => return Err(fields.malformed(format!("{shared} layers cannot share the keys of others"))),
     };
-    let is_double_wide = fields.optional_flag("use_double_wide_mlp")?.unwrap_or(true);
+    let is_double_wide = fields.flag("use_double_wide_mlp")?;
     let layer = |index: usize| {
         let is_shared = index >= first_shared;
         let source = match is_shared {
@@ -88,9 +96,12 @@ pub fn text_design(fields: &Fields<'_>) -> Result<Design> {
     let layers: Result<Vec<LayerDesign>> = (0..basics.layers).map(layer).collect();
     let mut design = basics.design(kinds.ropes, basics.context_tokens, layers?);
     design.embedding_scale = Some((basics.hidden as f32).sqrt());
-    design.head.softcap = fields.positive_unless_null("final_logit_softcapping", 30.0)?;
+    design.head.softcap = fields.positive("final_logit_softcapping")?;
     design.layer_inputs = match fields.count("hidden_size_per_layer_input")?.unwrap_or(0) {
         0 => None,
+        width if width > MAX_INPUTS / basics.layers => {
+            return Err(fields.unsupported("hidden_size_per_layer_input"));
+        }
         width => Some(LayerInputs {
             width: width as i32,
             vocab: fields.optional_size("vocab_size_per_layer_input")?.unwrap_or(basics.vocab),
@@ -103,7 +114,6 @@ pub fn text_design(fields: &Fields<'_>) -> Result<Design> {
 struct Kinds {
     ropes: Vec<RopeDesign>,
     window: i32,
-    pattern: usize,
     full_head_dim: i32,
     full_kv_heads: i32,
     full_values: Values,
@@ -111,18 +121,15 @@ struct Kinds {
 
 impl Kinds {
     fn read(fields: &Fields<'_>, basics: &Basics) -> Result<Kinds> {
-        let full_head_dim = fields.optional_size("global_head_dim")?.unwrap_or(basics.head_dim);
+        let full_head_dim = fields.optional_size("global_head_dim")?.unwrap_or(512);
         let own_kv_heads = fields.optional_size("num_global_key_value_heads")?;
         let (full_values, full_kv_heads) = match fields.flag("attention_k_eq_v")? {
             true => (Values::NormedKeys, own_kv_heads.unwrap_or(basics.kv_heads)),
             false => (Values::Normed, basics.kv_heads),
         };
-        let pattern =
-            fields.optional_size("sliding_window_pattern")?.map_or(DEFAULT_PATTERN, |own| own as usize);
         Ok(Kinds {
             ropes: ropes(fields, basics.head_dim, full_head_dim)?,
             window: fields.size("sliding_window")?,
-            pattern,
             full_head_dim,
             full_kv_heads,
             full_values,

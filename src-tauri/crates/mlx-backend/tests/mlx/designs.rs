@@ -2,7 +2,7 @@
 
 use mlx_backend::MlxError;
 use mlx_backend::config::{ARCHITECTURES, ModelConfig};
-use mlx_backend::model::design::{AttentionDesign, Design};
+use mlx_backend::model::design::{AttentionDesign, Design, KvSource, MlpDesign};
 use mlx_backend::model::rope::Scaling;
 use serde_json::{Map, Value, json};
 use std::path::Path;
@@ -122,6 +122,23 @@ fn each_architecture_refuses_what_it_does_not_have() {
         ("gemma3_text", json!({ "num_kv_shared_layers": 2 }), "num_kv_shared_layers"),
         ("gemma3_text", json!({ "altup_num_inputs": 4 }), "altup_num_inputs"),
         ("gemma3", json!({ "num_local_experts": 8 }), "text_config.num_local_experts"),
+        ("gemma4_text", json!({ "enable_moe_block": true }), "enable_moe_block"),
+        ("gemma4_text", json!({ "attention_bias": true }), "attention_bias"),
+        ("gemma4_text", json!({ "use_bidirectional_attention": "all" }), "use_bidirectional_attention"),
+        ("gemma4_text", json!({ "per_layer_config": { "1": { "head_dim": 8 } } }), "per_layer_config"),
+        (
+            "gemma4",
+            json!({ "rope_parameters": { "full_attention": { "rope_type": "yarn", "factor": 2.0 } } }),
+            "text_config.rope_parameters.full_attention.rope_type",
+        ),
+        ("gpt_oss", json!({ "hidden_act": "gelu" }), "hidden_act"),
+        ("gpt_oss", json!({ "moe_intermediate_size": 32 }), "moe_intermediate_size"),
+        ("granite", json!({ "final_logit_softcapping": 30.0 }), "final_logit_softcapping"),
+        ("granite", json!({ "num_local_experts": 8 }), "num_local_experts"),
+        ("olmo2", json!({ "sliding_window": 8 }), "sliding_window"),
+        ("olmo2", json!({ "mlp_bias": true }), "mlp_bias"),
+        ("qwen3_moe", json!({ "num_local_experts": 8 }), "num_local_experts"),
+        ("qwen3_moe", json!({ "swiglu_limit": 7.0 }), "swiglu_limit"),
     ] {
         assert_refused(name, changes, field);
     }
@@ -137,6 +154,8 @@ fn impossible_values_are_errors_that_name_the_field() {
         (json!({ "num_attention_heads": 5, "head_dim": null }), "5 heads"),
         (json!({ "num_key_value_heads": 3 }), "cannot share 3 key heads"),
         (json!({ "head_dim": 15 }), "width 15"),
+        (json!({ "num_attention_heads": 65_536, "head_dim": 65_536 }), "65536 heads of width 65536"),
+        (json!({ "num_hidden_layers": 16_777_216 }), "num_hidden_layers must be"),
         (json!({ "num_hidden_layers": 100_000 }), "num_hidden_layers must be"),
         (json!({ "rms_norm_eps": 0 }), "rms_norm_eps must be"),
         (json!({ "rope_theta": -1.0 }), "rope_theta must be"),
@@ -181,6 +200,8 @@ fn windows_lie_where_each_architecture_has_them() {
     assert_eq!(windows("qwen2", used), [None, Some(8), Some(8)]);
     assert_eq!(windows("gemma2", json!({})), [Some(16), None, Some(16), None]);
     assert_eq!(windows("gemma3_text", json!({})), [Some(16), None, Some(16), None], "its pattern is two");
+    assert_eq!(windows("gpt_oss", json!({})), [Some(16), None, Some(16), None]);
+    assert_eq!(windows("gpt_oss", json!({ "layer_types": null })), [Some(16), None, Some(16), None]);
     let types = json!({ "layer_types": ["full_attention", "sliding_attention", "full_attention"], "sliding_window": 9 });
     assert_eq!(windows("llama", types), [None, Some(9), None]);
 }
@@ -242,4 +263,57 @@ fn a_token_takes_the_bytes_of_every_layer_that_keeps_keys() {
     assert_eq!(config.kv_cache_bytes_per_token(4), expected * 4);
     assert_eq!(config.kv_cache_bytes_per_token(2), expected * 2);
     assert_eq!((config.layers, config.hidden, config.vocab, config.context_tokens), (3, 64, 96, 256));
+}
+
+#[test]
+fn layers_that_share_keys_take_no_bytes_and_widen_their_mlp() {
+    let design = with("gemma4_text", json!({})).expect("reads");
+    let sources: Vec<KvSource> = attention(&design).iter().map(|attention| attention.kv).collect();
+    let (own, second, third) = (KvSource::Own, KvSource::OfLayer(2), KvSource::OfLayer(3));
+    assert_eq!(sources, [own, own, own, own, second, third], "the last earlier layer of the same kind");
+    // Two layers of heads 16 wide, two of heads 32 wide, two key heads each, keys and values.
+    assert_eq!(design.kv_cache_bytes_per_token(2), (2 * 16 + 2 * 32) * 2 * 2 * 2);
+    let widths: Vec<i32> = design
+        .layers
+        .iter()
+        .filter_map(|layer| match &layer.mlp {
+            MlpDesign::Gated(gated) => Some(gated.intermediate),
+            MlpDesign::Sparse(_) => None,
+        })
+        .collect();
+    assert_eq!(widths, [96, 96, 96, 96, 192, 192]);
+    for (changes, word) in [
+        (json!({ "num_kv_shared_layers": 6 }), "6 layers cannot share"),
+        (json!({ "num_kv_shared_layers": 5 }), "has no layer to share keys with"),
+        (json!({ "sliding_window": null }), "sliding_window is missing"),
+        (json!({ "layer_types": null }), "layer_types must be"),
+        (json!({ "hidden_size_per_layer_input": 16_777_216 }), "hidden_size_per_layer_input"),
+    ] {
+        let error = with("gemma4_text", changes.clone()).expect_err("is refused").to_string();
+        assert!(error.contains(word), "{changes}: {error}");
+    }
+}
+
+#[test]
+fn what_implementations_complete_differently_has_to_be_said() {
+    for field in
+        ["layer_types", "use_double_wide_mlp", "final_logit_softcapping", "hidden_size_per_layer_input"]
+    {
+        let mut config = config("gemma4_text");
+        decoder(&mut config).remove(field);
+        let error = read(&config).expect_err("is refused").to_string();
+        assert!(error.contains(&format!("{field} is missing")), "{error}");
+    }
+}
+
+#[test]
+fn sparse_layers_lie_where_the_config_has_them() {
+    let is_sparse = |changes: Value| -> Vec<bool> {
+        let design = with("qwen3_moe", changes).expect("reads");
+        design.layers.iter().map(|layer| matches!(layer.mlp, MlpDesign::Sparse(_))).collect()
+    };
+    assert_eq!(is_sparse(json!({})), [false, true, false], "every second layer");
+    assert_eq!(is_sparse(json!({ "decoder_sparse_step": 1, "mlp_only_layers": [2] })), [true, true, false]);
+    let error = with("qwen3_moe", json!({ "num_experts_per_tok": 9 })).expect_err("is refused").to_string();
+    assert!(error.contains("cannot pick 9 of 8 experts"), "{error}");
 }
