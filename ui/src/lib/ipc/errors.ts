@@ -109,7 +109,7 @@ export const errorWording = {
 		wayOut: 'retry',
 	},
 	modelMissing: {
-		severity: 'fatal',
+		severity: 'notice',
 		title: 'There is no model to answer with',
 		advice: 'Import a folder or a GGUF file, or get a model from the hub: all under Models.',
 		wayOut: 'openModels',

@@ -1,5 +1,5 @@
 import { asFailure, type Backend, type CommandFailure } from '../ipc/backend';
-import type { FitReport } from '../ipc/wire';
+import type { FitReport, FitVerdict } from '../ipc/wire';
 import { contextSteps } from './modelWords';
 
 const checkAfterMs = 150;
@@ -24,16 +24,21 @@ export class FitCheck {
 		this.#modelId = modelId;
 	}
 
-	/** Checks the model's own context first, and takes the smaller one that is offered if there is one. */
+	/**
+	 * Checks the model's own context first. If that does not fit, takes the largest one that is offered, or the step
+	 * below it where that leaves room: what Braid suggests should not come with a warning.
+	 */
 	async start(): Promise<void> {
 		await this.#check();
-		const { fit } = this;
-		if (!fit) return;
-		this.steps = contextSteps(fit.modelContextTokens, [fit.contextTokens, fit.offeredContextTokens]);
-		if (fit.offeredContextTokens !== null) {
-			this.chosenTokens = fit.offeredContextTokens;
-			await this.#check();
-		}
+		const first = this.fit;
+		if (!first) return;
+		const offered = first.offeredContextTokens;
+		this.steps = contextSteps(first.modelContextTokens, [first.contextTokens, offered]);
+		if (offered === null) return;
+		if ((await this.#try(offered)) !== 'tight') return;
+		const below = this.steps[this.steps.indexOf(offered) - 1];
+		if (below === undefined || (await this.#try(below)) !== 'tight') return;
+		await this.#try(offered);
 	}
 
 	/** Place of the counted context among the steps. */
@@ -48,6 +53,13 @@ export class FitCheck {
 		this.isChecking = true;
 		clearTimeout(this.#timer);
 		this.#timer = setTimeout(() => void this.#check(), checkAfterMs);
+	}
+
+	/** Chooses a context and checks it at once. Resolves with the verdict, or `null` if there is another choice by now. */
+	async #try(tokens: number): Promise<FitVerdict | null> {
+		this.chosenTokens = tokens;
+		await this.#check();
+		return this.chosenTokens === tokens ? (this.fit?.verdict ?? null) : null;
 	}
 
 	async #check(): Promise<void> {

@@ -69,6 +69,22 @@ export const several: Shelved[] = [
 		},
 	},
 	{
+		kvCacheBytesPerToken: 9216,
+		entry: {
+			...starter.entry,
+			modelId: 'own:tiny-gemma',
+			name: 'tiny-gemma',
+			path: `${home}/tiny-gemma`,
+			origin: { kind: 'own' },
+			diskBytes: 248_110_080,
+			architecture: 'gemma3_text',
+			quantisation: '4-bit',
+			contextTokens: 8192,
+			licence: 'gemma',
+			isDeletable: true,
+		},
+	},
+	{
 		kvCacheBytesPerToken: 327_680,
 		entry: {
 			...starter.entry,

@@ -81,6 +81,7 @@ export const scenarios: Record<string, Scenario> = {
 	breaksDrawing: { ...ready, breaksDrawing: true },
 	models: several,
 	noModel: { ...ready, models: 'none' },
+	switching: { ...several, stepMs: 60, loadMs: 2500 },
 	slowLoad: { ...several, loadMs: 20_000 },
 	loadFails: { ...several, loadFails: 'modelUnusable' },
 	hubOffline: { ...several, isOffline: true },
