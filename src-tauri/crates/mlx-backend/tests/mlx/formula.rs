@@ -91,7 +91,7 @@ fn content(name: &str, kind: &str, count: usize) -> (&'static str, Vec<u8>) {
         other => panic!("{name} has content of an unknown kind, {other}"),
     };
     let source = name.strip_suffix("biases").map_or(name.to_owned(), |prefix| format!("{prefix}scales"));
-    // The upper half of an f32 is the bf16: the values are exact in both.
-    let bf16 = |word: u32| ((value((word >> 24) as f32).to_bits() >> 16) as u16).to_le_bytes();
-    ("BF16", words(&source, count).flat_map(bf16).collect())
+    // The values are exact in bf16 too, but a GPU computes in the dtype that it finds.
+    let f32 = |word: u32| value((word >> 24) as f32).to_le_bytes();
+    ("F32", words(&source, count).flat_map(f32).collect())
 }
