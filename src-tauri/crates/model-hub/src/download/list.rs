@@ -19,8 +19,10 @@ use super::{
 };
 use crate::hub::{Hub, HubError};
 
-/// Time between two looks at the progress.
-const TICK: Duration = Duration::from_millis(250);
+/// Least time between two lists that differ in progress only.
+const PUBLISH_TIME: Duration = Duration::from_millis(250);
+/// Time between two looks at the progress: longer, so that a tick that comes early is not lost.
+const TICK: Duration = Duration::from_millis(275);
 
 pub(super) struct Inner {
     pub cache_dir: PathBuf,
@@ -182,9 +184,9 @@ impl Inner {
         self.statuses.send_replace(statuses);
     }
 
-    /// Shows progress, unless somebody did within the last tick.
+    /// Shows progress, unless somebody did just now.
     fn publish_if_due(&self) {
-        let is_due = self.state().published.is_none_or(|published| published.elapsed() >= TICK);
+        let is_due = self.state().published.is_none_or(|published| published.elapsed() >= PUBLISH_TIME);
         if is_due {
             self.publish();
         }

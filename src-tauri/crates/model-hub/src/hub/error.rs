@@ -4,7 +4,6 @@ use std::{error::Error, io, path::PathBuf, sync::Arc, time::Duration};
 ///
 /// Clones share their cause, so that a status can carry the error to every observer.
 #[derive(Debug, Clone, thiserror::Error)]
-#[non_exhaustive]
 pub enum HubError {
     /// The address of the hub is no address.
     #[error("\"{endpoint}\" is not the address of a hub: enter one such as https://huggingface.co")]

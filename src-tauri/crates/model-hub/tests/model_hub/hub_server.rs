@@ -374,7 +374,7 @@ impl Shared {
         let start = start
             .map(|start| if matches!(fault, Fault::OtherRange) { start.min(total - 8) + 7 } else { start });
         let mut body = file.content[start.unwrap_or(0)..].to_vec();
-        let mut headers = vec![("etag", etag)];
+        let mut headers = vec![("etag", etag), ("x-repo-commit", COMMIT.to_string())];
         let status = match start {
             Some(start) => {
                 headers.push(("content-range", format!("bytes {start}-{}/{total}", total - 1)));
