@@ -6,6 +6,9 @@
 use super::rope::RopeDesign;
 use crate::error::MlxError;
 
+/// Most experts of a layer.
+const MAX_EXPERTS: i32 = 4096;
+
 /// A whole decoder.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Design {
@@ -289,7 +292,7 @@ impl Design {
                 return Err(format!("{heads} heads of width {head_dim} are more than a model can have"));
             }
             if let MlpDesign::Sparse(SparseDesign { experts, picked, .. }) = layer.mlp
-                && picked > experts
+                && (picked > experts || experts > MAX_EXPERTS)
             {
                 return Err(format!("a token cannot pick {picked} of {experts} experts"));
             }

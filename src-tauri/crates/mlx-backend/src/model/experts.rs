@@ -1,6 +1,7 @@
 //! Matrices of which every row picks a few: the experts of a sparse MLP.
 
 use crate::error::Result;
+use crate::mx::ops::PickOrder;
 use crate::mx::quantised::{self, Packed};
 use crate::mx::{Array, ops};
 
@@ -30,10 +31,10 @@ impl Experts {
     ///
     /// # Errors
     /// [`crate::MlxError::Op`].
-    pub fn apply(&self, x: &Array, picks: &Array) -> Result<Array> {
+    pub fn apply(&self, x: &Array, picks: &Array, order: PickOrder) -> Result<Array> {
         let products = match &self.stack {
-            Stack::Dense(weight) => ops::gather_matmul(x, &ops::swap_last_axes(weight)?, picks)?,
-            Stack::Packed(packed) => quantised::gather_matmul(x, packed, picks)?,
+            Stack::Dense(weight) => ops::gather_matmul(x, &ops::swap_last_axes(weight)?, picks, order)?,
+            Stack::Packed(packed) => quantised::gather_matmul(x, packed, picks, order)?,
         };
         match &self.bias {
             None => Ok(products),

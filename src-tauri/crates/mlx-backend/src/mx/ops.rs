@@ -214,13 +214,23 @@ pub fn swap_last_axes(a: &Array) -> Result<Array> {
     call("swapaxes", |out, stream| unsafe { sys::mlx_swapaxes(out, a.as_ptr(), -1, -2, stream) })
 }
 
+/// How the matrices that products pick from a stack follow one another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PickOrder {
+    /// In any way.
+    Any,
+    /// By their index: a GPU reads a matrix once for all that pick it.
+    Ascending,
+}
+
 /// Products with matrices picked from a stack: a `[…, 1 or n, T, in]`, b `[experts, in, out]`, `picks` `[…, n]` u32, to
 /// `[…, n, T, out]`.
-pub fn gather_matmul(a: &Array, b: &Array, picks: &Array) -> Result<Array> {
+pub fn gather_matmul(a: &Array, b: &Array, picks: &Array, order: PickOrder) -> Result<Array> {
     let none = sys::mlx_array { ctx: std::ptr::null_mut() };
     // SAFETY: handles are valid for the call; the null one stands for "the matrices of `a` in order".
     call("gather_mm", |out, stream| unsafe {
-        sys::mlx_gather_mm(out, a.as_ptr(), b.as_ptr(), none, picks.as_ptr(), false, stream)
+        let is_sorted = order == PickOrder::Ascending;
+        sys::mlx_gather_mm(out, a.as_ptr(), b.as_ptr(), none, picks.as_ptr(), is_sorted, stream)
     })
 }
 

@@ -1,6 +1,6 @@
 //! Quantised weights as MLX stores them: how they are packed, and MLX's own operations on them.
 
-use super::ops::{self, call};
+use super::ops::{self, PickOrder, call};
 use super::{Array, Dtype};
 use crate::error::Result;
 use mlx_sys as sys;
@@ -185,7 +185,7 @@ pub fn matmul(x: &Array, packed: &Packed) -> Result<Array> {
 ///
 /// # Errors
 /// [`crate::MlxError::Op`].
-pub fn gather_matmul(x: &Array, packed: &Packed, experts: &Array) -> Result<Array> {
+pub fn gather_matmul(x: &Array, packed: &Packed, experts: &Array, order: PickOrder) -> Result<Array> {
     let Quantisation { mode, group_size, bits } = packed.quantisation;
     let none = sys::mlx_array { ctx: std::ptr::null_mut() };
     // SAFETY: as for `matmul`.
@@ -202,7 +202,7 @@ pub fn gather_matmul(x: &Array, packed: &Packed, experts: &Array) -> Result<Arra
             some(group_size),
             some(bits),
             mode.c_name().as_ptr(),
-            false,
+            order == PickOrder::Ascending,
             stream,
         )
     })

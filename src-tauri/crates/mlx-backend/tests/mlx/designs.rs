@@ -314,6 +314,9 @@ fn sparse_layers_lie_where_the_config_has_them() {
     };
     assert_eq!(is_sparse(json!({})), [false, true, false], "every second layer");
     assert_eq!(is_sparse(json!({ "decoder_sparse_step": 1, "mlp_only_layers": [2] })), [true, true, false]);
-    let error = with("qwen3_moe", json!({ "num_experts_per_tok": 9 })).expect_err("is refused").to_string();
-    assert!(error.contains("cannot pick 9 of 8 experts"), "{error}");
+    for (experts, picked) in [(8, 9), (1 << 24, 8)] {
+        let changes = json!({ "num_experts": experts, "num_experts_per_tok": picked });
+        let error = with("qwen3_moe", changes).expect_err("is refused").to_string();
+        assert!(error.contains(&format!("cannot pick {picked} of {experts} experts")), "{error}");
+    }
 }
