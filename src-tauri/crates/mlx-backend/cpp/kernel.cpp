@@ -24,7 +24,7 @@ constexpr int kAheadTiles = 8;
 // stream to read, whatever the number of rows.
 template <int kBits>
 void arrange_row(const Product& p, int row, float* to, int step) {
-  const std::int64_t width = p.form == Form::kGated ? 2 * p.inputs : p.inputs;
+  const std::int64_t width = is_gated(p.form) ? 2 * p.inputs : p.inputs;
   const float* x = p.x + row * width;
   Lanes scale = splat(1);
   if (p.form == Form::kNormed) {
@@ -47,6 +47,12 @@ void arrange_row(const Product& p, int row, float* to, int step) {
         case Form::kGated:
           unit[part] = value / (splat(1) + exponential(splat(0) - value)) * load(x + p.inputs + at);
           break;
+        case Form::kGelu: {
+          // gelu(x) = x / (1 + e^(-2 u)) with u = sqrt(2 / pi) * (x + 0.044715 x^3).
+          const Lanes inner = multiply_add(value * value * value, splat(0.044715f), value) * splat(1.5957691f);
+          unit[part] = value / (splat(1) + exponential(splat(0) - inner)) * load(x + p.inputs + at);
+          break;
+        }
       }
     }
     order<kBits>(unit);

@@ -12,7 +12,10 @@ enum class Form {
   kPlain,   // x: rows x inputs
   kNormed,  // x: rows x inputs, through an RMS norm with weights `norm`
   kGated,   // x: rows x 2 * inputs, gate before up; the input is silu(gate) * up
+  kGelu,    // the same with the tanh form of gelu(gate) * up
 };
+
+inline bool is_gated(Form form) { return form == Form::kGated || form == Form::kGelu; }
 
 // y[m][n] = residual[m][n] + sum over k of input[m][k] * w[n][k].
 //

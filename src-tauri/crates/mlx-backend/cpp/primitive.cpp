@@ -88,7 +88,7 @@ class CpuProduct : public mx::Primitive {
         .form = form_,
         .eps = eps_,
         .rows = static_cast<int>(out.size() / out.shape(-1)),
-        .inputs = inputs[0].shape(-1) / (form_ == braid::Form::kGated ? 2 : 1),
+        .inputs = inputs[0].shape(-1) / (braid::is_gated(form_) ? 2 : 1),
         .outputs = out.shape(-1),
         .group = group_,
         .bits = bits_,
@@ -134,7 +134,7 @@ mx::array product_of(const Arguments& arguments, const std::vector<mx::array>& p
   std::vector<mx::array> inputs{mx::contiguous(array_of(arguments.x), false, on), array_of(arguments.weights)};
   inputs.insert(inputs.end(), packing.begin(), packing.end());
   auto shape = inputs[0].shape();
-  const int columns = shape.back() / (form == braid::Form::kGated ? 2 : 1);
+  const int columns = shape.back() / (braid::is_gated(form) ? 2 : 1);
   shape.back() = inputs[1].shape(0);
   require(columns % 32 == 0 && inputs[1].ndim() == 2 && inputs[1].shape(1) == columns / 32 * bits);
   if (form == braid::Form::kNormed) {

@@ -1,10 +1,11 @@
 // One-token attention over ragged rows: q, out [B, HK * G, 1, D]; k, v [B, HK, capacity, D];
-// shape {capacity, HK, length of row 0, ...}; factor {scale}. One block of 8 warps for each row and key head; the warps
-// share the row's columns, each lane holds D / 32 entries of a head.
+// shape {capacity, HK, first column of row 0, column after its last, ...}; factor {scale, cap}; sinks [HK * G].
+// With CAPS scores s become cap * tanh(s / cap); with SINKS each query head has a score without a value. One block of 8
+// warps for each row and key head; the warps share the row's columns, each lane holds D / 32 entries of a head.
 constexpr int PER = D / 32, WARPS = 8, STEP = 4;
 const int capacity = shape[0], heads = shape[1];
 const int row = blockIdx.x / heads, head = blockIdx.x % heads;
-const int len = shape[2 + row];
+const int begin = shape[2 + 2 * row], len = shape[3 + 2 * row];
 const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
 float query[G][PER], best[G], mass[G], mixed[G][PER];
 #pragma unroll
@@ -19,7 +20,7 @@ for (int g = 0; g < G; ++g) {
 }
 const T* keys = k + (size_t)(row * heads + head) * capacity * D + lane * PER;
 const T* values = v + (size_t)(row * heads + head) * capacity * D + lane * PER;
-for (int from = warp * STEP; from < len; from += WARPS * STEP) {
+for (int from = begin + warp * STEP; from < len; from += WARPS * STEP) {
   float key[STEP][PER], value[STEP][PER];
 #pragma unroll
   for (int s = 0; s < STEP; ++s) {
@@ -40,6 +41,7 @@ for (int from = warp * STEP; from < len; from += WARPS * STEP) {
       for (int i = 0; i < PER; ++i) sum = fmaf(query[g][i], key[s][i], sum);
 #pragma unroll
       for (int half = 16; half >= 1; half >>= 1) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, half);
+      if (CAPS) sum = factor[1] * tanhf(sum / factor[1]);
       score[s] = from + s < len ? sum : -INFINITY;
       top = fmaxf(top, score[s]);
     }
@@ -73,6 +75,11 @@ for (int at = threadIdx.x; at < G * D; at += WARPS * 32) {
   float top = -INFINITY, total = 0.f, sum = 0.f;
 #pragma unroll
   for (int w = 0; w < WARPS; ++w) top = fmaxf(top, tops[w][g]);
+  if (SINKS) {
+    const float sink = static_cast<float>(sinks[head * G + g]);
+    top = fmaxf(top, sink);
+    total = expf(sink - top);
+  }
 #pragma unroll
   for (int w = 0; w < WARPS; ++w) {
     const float share = expf(tops[w][g] - top);

@@ -20,6 +20,7 @@ use std::fmt;
 /// Attention that several layers have in common.
 #[derive(Debug, Clone, PartialEq)]
 struct Kind {
+    heads: i32,
     kv_heads: i32,
     head_dim: i32,
     scale: f32,
@@ -58,6 +59,7 @@ impl Plan {
         for layer in &design.layers {
             let attention = &layer.attention;
             let kind = Kind {
+                heads: attention.heads,
                 kv_heads: attention.kv_heads,
                 head_dim: attention.head_dim,
                 scale: attention.scale,

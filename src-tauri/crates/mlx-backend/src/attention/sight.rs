@@ -4,8 +4,9 @@ use super::Kind;
 use crate::error::Result;
 use crate::kv_cache::KvCache;
 use crate::load::Numerics;
+use crate::mx::heads::{self, Scores};
 use crate::mx::ops::{self, Mask};
-use crate::mx::{Array, cuda, heads};
+use crate::mx::{Array, cuda};
 use std::fmt;
 use std::ops::Range;
 
@@ -17,30 +18,22 @@ pub struct View {
     /// Columns that any row sees.
     pub columns: Range<i32>,
     sight: Sight,
-    computes: Computes,
 }
 
 /// What tells which of the columns each row, or each token of a prompt, sees.
 enum Sight {
     /// Its first and last one, `[rows, 2]` i32.
     Spans(Array),
-    /// As many as these lengths say, of all that are allocated.
-    Lengths(cuda::Lengths),
-    /// A boolean mask, broadcast to `[B, H, T, columns]`.
+    /// The same for the kernel on NVIDIA, of all columns that are allocated.
+    CudaSpans(cuda::Spans),
+    /// A boolean mask, broadcast to `[B, H, T, columns]`, for MLX's attention.
     Mask(Array),
+    /// Such a mask for products and operations on scores one by one: [`by_products`].
+    Products(Array),
     /// Those up to itself: a prompt, whose last token stands at the last column.
     Causal,
     /// All of them: the rows are equally long.
     Everything,
-}
-
-/// What computes attention where Braid has no kernel.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Computes {
-    /// MLX's attention.
-    Mlx,
-    /// Products and operations on scores one by one.
-    Products,
 }
 
 /// Kernels that the attention of a decode step dispatches to.
@@ -104,19 +97,16 @@ impl View {
     pub fn of_prompt(kind: &Kind, numerics: Numerics, start: i32, tokens: i32) -> Result<View> {
         let end = start + tokens;
         if numerics == Numerics::FullPrecision && heads::supports(kind.head_dim) {
-            let sight = Sight::Spans(spans(kind, start..end));
-            return Ok(View { columns: 0..end, sight, computes: Computes::Mlx });
+            return Ok(View { columns: 0..end, sight: Sight::Spans(spans(kind, start..end)) });
         }
         let columns = kind.first_seen(start)..end;
-        let computes = if kind.softcap.is_some() { Computes::Products } else { Computes::Mlx };
-        let sight = match kind.first_seen(end - 1) {
-            0 if computes == Computes::Mlx => Sight::Causal,
-            _ => {
-                let positions: Vec<i32> = (start..end).collect();
-                Sight::Mask(mask(kind, &positions, &[1, 1, tokens, 1], &columns)?)
-            }
-        };
-        Ok(View { columns, sight, computes })
+        if kind.softcap.is_none() && kind.first_seen(end - 1) == 0 {
+            return Ok(View { columns, sight: Sight::Causal });
+        }
+        let positions: Vec<i32> = (start..end).collect();
+        let mask = mask(kind, &positions, &[1, 1, tokens, 1], &columns)?;
+        let sight = if kind.softcap.is_some() { Sight::Products(mask) } else { Sight::Mask(mask) };
+        Ok(View { columns, sight })
     }
 
     /// Of one token per row, for which `lens[row]` columns are taken.
@@ -128,40 +118,34 @@ impl View {
         // Rounded, so that shapes stay the same for many steps.
         let visible = rounded_down(longest + VISIBLE_STEP_TOKENS - 1);
         if numerics == Numerics::FullPrecision && heads::supports(kind.head_dim) {
-            let sight = Sight::Spans(spans(kind, lens.iter().copied()));
-            return Ok(View { columns: 0..visible, sight, computes: Computes::Mlx });
+            return Ok(View { columns: 0..visible, sight: Sight::Spans(spans(kind, lens.iter().copied())) });
         }
-        let is_plain = kind.softcap.is_none() && numerics == Numerics::Checkpoint;
-        let computes = if is_plain { Computes::Mlx } else { Computes::Products };
+        let is_mlx = numerics == Numerics::Checkpoint && kind.softcap.is_none();
         // CUDA has no kernel for one query and a mask: it would take five operations instead of one.
-        if numerics == Numerics::Checkpoint && lens.iter().all(|len| *len == lens[0]) {
-            return Ok(View {
-                columns: kind.first_seen(longest - 1)..longest,
-                sight: Sight::Everything,
-                computes,
-            });
+        if is_mlx && lens.iter().all(|len| *len == lens[0]) {
+            return Ok(View { columns: kind.first_seen(longest - 1)..longest, sight: Sight::Everything });
+        }
+        let seen = |len: &i32| kind.first_seen(*len)..len + 1;
+        let most_seen = lens.iter().map(|len| seen(len).len()).max().unwrap_or(0);
+        let is_cuda = cuda::attends(kind.head_dim, kind.heads / kind.kv_heads, cache.dtype());
+        if is_cuda && most_seen <= cuda::MAX_ATTENDED_TOKENS {
+            let spans = cuda::Spans::new(cache.capacity(), kind.kv_heads, lens.iter().map(seen));
+            return Ok(View { columns: 0..cache.capacity(), sight: Sight::CudaSpans(spans) });
         }
         let first = lens.iter().map(|len| kind.first_seen(*len)).min().unwrap_or(0);
-        let sees_all = lens.iter().all(|len| kind.first_seen(*len) == 0);
-        let is_own = is_plain && sees_all && !kind.has_sinks && cuda::attends(kind.head_dim, cache.dtype());
-        if is_own && longest <= cuda::MAX_ATTENDED_TOKENS {
-            let seen = lens.iter().map(|len| len + 1);
-            let lengths = cuda::Lengths::new(cache.capacity(), kind.kv_heads, seen);
-            return Ok(View { columns: 0..cache.capacity(), sight: Sight::Lengths(lengths), computes });
-        }
         let columns = rounded_down(first)..visible;
-        let sight = Sight::Mask(mask(kind, lens, &[lens.len() as i32, 1, 1, 1], &columns)?);
-        Ok(View { columns, sight, computes })
+        let mask = mask(kind, lens, &[lens.len() as i32, 1, 1, 1], &columns)?;
+        Ok(View { columns, sight: if is_mlx { Sight::Mask(mask) } else { Sight::Products(mask) } })
     }
 
     /// What a decode step dispatches to.
     pub fn class(&self) -> AttentionClass {
         let seen = self.columns.end - self.columns.start;
-        match (&self.sight, self.computes) {
-            (Sight::Spans(_) | Sight::Lengths(_), _) => AttentionClass::OwnColumns,
-            (_, Computes::Products) => AttentionClass::Products(seen),
-            (Sight::Everything, Computes::Mlx) => AttentionClass::Unmasked(seen),
-            (Sight::Mask(_) | Sight::Causal, Computes::Mlx) => AttentionClass::Boolean(seen),
+        match &self.sight {
+            Sight::Spans(_) | Sight::CudaSpans(_) => AttentionClass::OwnColumns,
+            Sight::Products(_) => AttentionClass::Products(seen),
+            Sight::Mask(_) | Sight::Causal => AttentionClass::Boolean(seen),
+            Sight::Everything => AttentionClass::Unmasked(seen),
         }
     }
 
@@ -178,69 +162,48 @@ impl View {
         sinks: Option<&Array>,
     ) -> Result<Array> {
         let (rows, heads, tokens, head_dim) = (q.dim(0), q.dim(1), q.dim(2), q.dim(3));
-        let mask = match &self.sight {
+        let scores = Scores { scale: kind.scale, softcap: kind.softcap, sinks };
+        let joined = [rows, tokens, heads * head_dim];
+        let by_mlx = |mask| ops::attention(q, keys, values, kind.scale, mask, sinks);
+        let out = match &self.sight {
+            Sight::Spans(spans) if tokens == 1 => return heads::attend(q, keys, values, spans, scores),
             Sight::Spans(spans) => {
-                let scores = heads::Scores { scale: kind.scale, softcap: kind.softcap, sinks };
-                if tokens == 1 {
-                    return heads::attend(q, keys, values, spans, scores);
-                }
                 // Each token of a prompt is a row of its own over the same keys and values.
                 let each = ops::transpose_axes(q, &[2, 1, 0, 3])?;
                 let shared = |a: &Array| ops::broadcast_to(a, &[tokens, a.dim(1), a.dim(2), head_dim]);
                 let out = heads::attend(&each, &shared(keys)?, &shared(values)?, spans, scores)?;
-                return ops::reshape(&out, &[rows, tokens, heads * head_dim]);
+                return ops::reshape(&out, &joined);
             }
-            Sight::Lengths(lengths) => {
-                let out = cuda::attend(q, keys, values, lengths, kind.scale)?;
-                return ops::reshape(&out, &[rows, tokens, heads * head_dim]);
-            }
-            Sight::Mask(mask) => Mask::Keep(mask),
-            Sight::Causal => Mask::Causal,
-            Sight::Everything => Mask::Everything,
-        };
-        let out = match self.computes {
-            Computes::Mlx => ops::attention(q, keys, values, kind.scale, mask, sinks)?,
-            Computes::Products => {
-                let keep = match &self.sight {
-                    Sight::Mask(mask) => Some(mask),
-                    _ => None,
-                };
-                by_products(kind, q, keys, values, keep, sinks)?
-            }
+            Sight::CudaSpans(spans) => cuda::attend(q, keys, values, spans, scores)?,
+            Sight::Mask(mask) => by_mlx(Mask::Keep(mask))?,
+            Sight::Causal => by_mlx(Mask::Causal)?,
+            Sight::Everything => by_mlx(Mask::Everything)?,
+            Sight::Products(mask) => by_products(q, keys, values, mask, scores)?,
         };
         // One token needs no transposition: its heads lie one after the other already.
         let out = if tokens == 1 { out } else { ops::transpose_axes(&out, &[0, 2, 1, 3])? };
-        ops::reshape(&out, &[rows, tokens, heads * head_dim])
+        ops::reshape(&out, &joined)
     }
 }
 
 /// Attention in which the query heads of a key head are the rows of one product; MLX's own repeats keys per query head
 /// on the CPU, and caps no scores. `keep`: `[B, 1, T, columns]`, boolean. Returns `[B, H, T, D]`.
-fn by_products(
-    kind: &Kind,
-    q: &Array,
-    keys: &Array,
-    values: &Array,
-    keep: Option<&Array>,
-    sinks: Option<&Array>,
-) -> Result<Array> {
+fn by_products(q: &Array, keys: &Array, values: &Array, keep: &Array, how: Scores<'_>) -> Result<Array> {
     let (rows, heads, tokens, head_dim) = (q.dim(0), q.dim(1), q.dim(2), q.dim(3));
     let (kv_heads, columns) = (keys.dim(1), keys.dim(2));
     let group = heads / kv_heads;
     let number = |value: f32| ops::cast(&Array::from_f32(value), q.dtype());
     let grouped = ops::reshape(q, &[rows, kv_heads, group * tokens, head_dim])?;
-    let scaled = ops::multiply(&grouped, &number(kind.scale)?)?;
+    let scaled = ops::multiply(&grouped, &number(how.scale)?)?;
     let mut scores = ops::matmul(&scaled, &ops::transpose_axes(keys, &[0, 1, 3, 2])?)?;
-    if let Some(cap) = kind.softcap {
+    if let Some(cap) = how.softcap {
         let capped = ops::tanh(&ops::multiply(&scores, &number(cap.recip())?)?)?;
         scores = ops::multiply(&capped, &number(cap)?)?;
     }
     scores = ops::reshape(&scores, &[rows, kv_heads, group, tokens, columns])?;
-    if let Some(keep) = keep {
-        let keep = ops::reshape(keep, &[keep.dim(0), 1, 1, keep.dim(2), columns])?;
-        scores = ops::select(&keep, &scores, &number(f32::NEG_INFINITY)?)?;
-    }
-    let weights = match sinks {
+    let keep = ops::reshape(keep, &[keep.dim(0), 1, 1, keep.dim(2), columns])?;
+    scores = ops::select(&keep, &scores, &number(f32::NEG_INFINITY)?)?;
+    let weights = match how.sinks {
         None => ops::softmax(&scores, -1)?,
         Some(sinks) => {
             let sinks = ops::reshape(sinks, &[1, kv_heads, group, 1, 1])?;

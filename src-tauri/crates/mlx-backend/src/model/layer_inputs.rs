@@ -3,9 +3,9 @@
 use super::decoder::{Naming, named_norm, scaled};
 use super::design::{Design, LayerInputs};
 use super::linear::{Bias, Embedding, Linear};
-use super::mlp::gelu_tanh;
 use crate::error::Result;
 use crate::load::Weights;
+use crate::mx::packed::Gate;
 use crate::mx::{Array, ops};
 
 /// What makes the inputs of all layers from tokens.
@@ -94,7 +94,7 @@ impl LayerInput {
     /// # Errors
     /// [`crate::MlxError::Op`].
     pub fn add_to(&self, x: &Array, input: &Array) -> Result<Array> {
-        let gated = ops::multiply(&gelu_tanh(&self.gate.apply(x)?)?, input)?;
+        let gated = ops::multiply(&Gate::GeluTanh.of(&self.gate.apply(x)?)?, input)?;
         ops::add(x, &ops::rms_norm(&self.projection.apply(&gated)?, &self.norm, self.eps)?)
     }
 

@@ -6,7 +6,7 @@ use super::linear::{Bias, Linear};
 use super::sparse::Sparse;
 use crate::error::Result;
 use crate::load::Weights;
-use crate::mx::packed::Input;
+use crate::mx::packed::{Gate, Input};
 use crate::mx::{Array, ops};
 
 /// The MLP of a layer.
@@ -75,8 +75,8 @@ impl Gated {
 
     fn add_to(&self, addition: Addition<'_>, input: Input<'_>) -> Result<Array> {
         let gate_up = self.gate_up.apply_to(input, None)?;
-        if self.activation == Activation::Silu {
-            return addition.of(&self.down, Input::Gated(&gate_up));
+        if let Some(gate) = self.activation.gate() {
+            return addition.of(&self.down, Input::Gated(&gate_up, gate));
         }
         let (axis, both) = (gate_up.ndim() - 1, gate_up.dim(-1));
         let gate = ops::slice_axis(&gate_up, axis, 0, both / 2)?;
@@ -86,6 +86,15 @@ impl Gated {
 }
 
 impl Activation {
+    /// The activation as products know it, if they do.
+    fn gate(self) -> Option<Gate> {
+        match self {
+            Activation::Silu => Some(Gate::Silu),
+            Activation::GeluTanh => Some(Gate::GeluTanh),
+            Activation::SiluClamped { .. } => None,
+        }
+    }
+
     /// The activation of `gate` times `up`, of one shape.
     ///
     /// # Errors
@@ -93,7 +102,8 @@ impl Activation {
     pub fn gated(self, gate: &Array, up: &Array) -> Result<Array> {
         let number = |value: f32| ops::cast(&Array::from_f32(value), gate.dtype());
         match self {
-            Activation::Silu => ops::multiply(&ops::multiply(gate, &ops::sigmoid(gate)?)?, up),
+            Activation::Silu => ops::multiply(&Gate::Silu.of(gate)?, up),
+            Activation::GeluTanh => ops::multiply(&Gate::GeluTanh.of(gate)?, up),
             Activation::SiluClamped { limit } => {
                 let (most, least) = (number(limit)?, number(-limit)?);
                 let gate = ops::minimum(gate, &most)?;
@@ -101,19 +111,6 @@ impl Activation {
                 let opened = ops::sigmoid(&ops::multiply(&gate, &number(1.702)?)?)?;
                 ops::multiply(&ops::multiply(&gate, &opened)?, &ops::add(&up, &number(1.0)?)?)
             }
-            Activation::GeluTanh => ops::multiply(&gelu_tanh(gate)?, up),
         }
     }
-}
-
-/// x/2·(1 + tanh(√(2/π)·(x + 0.044715·x³))).
-///
-/// # Errors
-/// [`crate::MlxError::Op`].
-pub(super) fn gelu_tanh(x: &Array) -> Result<Array> {
-    let factor = |value: f32| ops::cast(&Array::from_f32(value), x.dtype());
-    let cubic = ops::multiply(&ops::multiply(&ops::square(x)?, x)?, &factor(0.044_715)?)?;
-    let inner = ops::multiply(&ops::add(x, &cubic)?, &factor((2.0 / std::f32::consts::PI).sqrt())?)?;
-    let doubled = ops::add(&ops::tanh(&inner)?, &factor(1.0)?)?;
-    ops::multiply(&ops::multiply(x, &factor(0.5)?)?, &doubled)
 }

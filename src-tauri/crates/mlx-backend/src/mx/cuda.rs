@@ -3,7 +3,9 @@
 //! MLX's quantised product slows down with every row up to eight, and one-token attention with a mask is a chain of
 //! operations there. A decode step of a batch is mostly these two. See ADR 0009.
 
+use super::heads::Scores;
 use super::ops::{self, failure};
+use super::packed::Gate;
 use super::quantised::{Mode, Quantisation};
 use super::{Array, Dtype};
 use crate::error::Result;
@@ -19,8 +21,8 @@ const MAX_ROWS: i32 = 8;
 const LARGE_WEIGHTS: i64 = 16 << 20;
 /// Outputs from which on one block computes four; below, warps share the inputs of two.
 const MANY_OUTPUTS: i32 = 4096;
-/// Longest row that one block attends to; past it, MLX's chain of operations keeps the whole GPU busy.
-pub const MAX_ATTENDED_TOKENS: i32 = 2048;
+/// Most columns that one block attends to; past them, MLX's chain of operations keeps the whole GPU busy.
+pub const MAX_ATTENDED_TOKENS: usize = 2048;
 
 const WARP: i32 = 32;
 const ATTENTION_WARPS: i32 = 8;
@@ -50,9 +52,12 @@ pub fn pays(packed: [&Array; 3], rows: i32) -> bool {
     (least..=MAX_ROWS).contains(&rows)
 }
 
-/// Whether [`attend`] takes heads of this kind.
-pub fn attends(head_dim: i32, dtype: Dtype) -> bool {
-    is_available() && head_dim % WARP == 0 && head_dim <= 256 && dtype == Dtype::Bfloat16
+/// Whether [`attend`] takes heads of this kind, `group` query heads to a key head: a block shares what each of its warps
+/// found in 48 KiB.
+pub fn attends(head_dim: i32, group: i32, dtype: Dtype) -> bool {
+    let shared_bytes = ATTENTION_WARPS * group * (head_dim + 2) * 4;
+    let fits = head_dim % WARP == 0 && head_dim <= 256 && shared_bytes <= 48 << 10;
+    is_available() && fits && dtype == Dtype::Bfloat16
 }
 
 enum Template {
@@ -154,7 +159,7 @@ struct Kernels {
     /// Sizes that kernels read, by value: one upload each instead of one per launch.
     sizes: RefCell<HashMap<[i32; 3], Array>>,
     /// The same for factors, by their bits.
-    factors: RefCell<HashMap<u32, Array>>,
+    factors: RefCell<HashMap<[u32; 2], Array>>,
 }
 
 thread_local! {
@@ -174,7 +179,7 @@ fn with_kernels<T>(run: impl FnOnce(&Kernels) -> Result<T>) -> Result<T> {
             ),
             attend: Kernel::new(
                 c"braid_attend",
-                &[c"q", c"k", c"v", c"shape", c"factor"],
+                &[c"q", c"k", c"v", c"shape", c"factor", c"sinks"],
                 include_str!("../../cuda/attend.cu"),
             ),
             gate: Kernel::new(c"braid_gate", &[c"x", c"dims"], include_str!("../../cuda/gate.cu")),
@@ -189,9 +194,9 @@ impl Kernels {
         self.sizes.borrow_mut().entry(sizes).or_insert_with(|| Array::from_slice(&sizes, &[3])).clone()
     }
 
-    fn factor(&self, factor: f32) -> Array {
-        let array = || Array::from_slice(&[factor], &[1]);
-        self.factors.borrow_mut().entry(factor.to_bits()).or_insert_with(array).clone()
+    fn factors(&self, factors: [f32; 2]) -> Array {
+        let array = || Array::from_slice(&factors, &[2]);
+        self.factors.borrow_mut().entry(factors.map(f32::to_bits)).or_insert_with(array).clone()
     }
 }
 
@@ -239,32 +244,37 @@ pub fn rows_matmul(
     })
 }
 
-/// What [`attend`] has to know of a step, once for all layers: capacity, key heads, then the columns of each row, i32.
-pub struct Lengths(Array);
+/// What [`attend`] has to know of a step, once for all layers that attend alike: capacity, key heads, then the first
+/// column of each row and the one after its last, i32.
+pub struct Spans(Array);
 
-impl Lengths {
-    /// `columns[row]`: columns that the row sees, at least one.
-    pub fn new(capacity: i32, kv_heads: i32, columns: impl Iterator<Item = i32>) -> Lengths {
-        let shape: Vec<i32> = [capacity, kv_heads].into_iter().chain(columns).collect();
-        Lengths(Array::from_slice(&shape, &[shape.len() as i32]))
+impl Spans {
+    /// `columns`: those that each row sees, at least one.
+    pub fn new(capacity: i32, kv_heads: i32, columns: impl Iterator<Item = std::ops::Range<i32>>) -> Spans {
+        let ends = columns.flat_map(|columns| [columns.start, columns.end]);
+        let shape: Vec<i32> = [capacity, kv_heads].into_iter().chain(ends).collect();
+        Spans(Array::from_slice(&shape, &[shape.len() as i32]))
     }
 }
 
-/// softmax(q·kᵀ·scale)·v for one token per row: q `[B, H, 1, D]`, keys and values `[B, Hkv, capacity, D]`, bf16.
+/// softmax(scores of q·kᵀ)·v for one token per row: q `[B, H, 1, D]`, keys and values `[B, Hkv, capacity, D]`, bf16.
 /// Returns `[B, H, 1, D]`.
 ///
 /// # Errors
 /// As [`rows_matmul`].
-pub fn attend(q: &Array, keys: &Array, values: &Array, lengths: &Lengths, scale: f32) -> Result<Array> {
+pub fn attend(q: &Array, keys: &Array, values: &Array, spans: &Spans, scores: Scores<'_>) -> Result<Array> {
     let kv_heads = keys.dim(1);
     let block = WARP * ATTENTION_WARPS;
     with_kernels(|kernels| {
+        let factors = kernels.factors([scores.scale, scores.softcap.unwrap_or_default()]);
         kernels.attend.launch(&Launch {
-            inputs: &[q, keys, values, &lengths.0, &kernels.factor(scale)],
+            inputs: &[q, keys, values, &spans.0, &factors, scores.sinks.unwrap_or(&factors)],
             template: &[
                 Template::Dtype(c"T", q.dtype()),
                 Template::Int(c"D", q.dim(3)),
                 Template::Int(c"G", q.dim(1) / kv_heads),
+                Template::Flag(c"CAPS", scores.softcap.is_some()),
+                Template::Flag(c"SINKS", scores.sinks.is_some()),
             ],
             threads: [q.dim(0) * kv_heads * block, block],
             shape: q.shape(),
@@ -273,11 +283,11 @@ pub fn attend(q: &Array, keys: &Array, values: &Array, lengths: &Lengths, scale:
     })
 }
 
-/// silu(gate) · up of `[…, 2·width]`, gate before up.
+/// The activation of the gate times up, of `[…, 2·width]`, gate before up.
 ///
 /// # Errors
 /// As [`rows_matmul`].
-pub fn gate(x: &Array) -> Result<Array> {
+pub fn gate(x: &Array, gate: Gate) -> Result<Array> {
     let width = x.dim(-1) / 2;
     let elements = (x.size() / 2) as i32;
     let mut shape = x.shape().to_vec();
@@ -287,7 +297,7 @@ pub fn gate(x: &Array) -> Result<Array> {
     with_kernels(|kernels| {
         kernels.gate.launch(&Launch {
             inputs: &[x, &kernels.sizes([width, elements, 0])],
-            template: &[Template::Dtype(c"T", x.dtype())],
+            template: &[Template::Dtype(c"T", x.dtype()), Template::Flag(c"GELU", gate == Gate::GeluTanh)],
             threads: [(elements + GATE_THREADS - 1) / GATE_THREADS * GATE_THREADS, GATE_THREADS],
             shape: &shape,
             dtype: x.dtype(),

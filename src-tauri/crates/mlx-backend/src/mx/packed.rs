@@ -11,6 +11,33 @@ use super::quantised::{Mode, Quantisation};
 use crate::error::Result;
 use mlx_rs::Array;
 
+/// Activations that go into a product with what they gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gate {
+    /// x·sigmoid(x).
+    Silu,
+    /// x·sigmoid(2·√(2/π)·(x + 0.044715·x³)), which is x/2·(1 + tanh(…)): Hendrycks and Gimpel 2016, arXiv:1606.08415.
+    GeluTanh,
+}
+
+impl Gate {
+    /// The activation of `x`, by MLX's operations.
+    ///
+    /// # Errors
+    /// [`crate::MlxError::Op`].
+    pub fn of(self, x: &Array) -> Result<Array> {
+        let number = |value: f32| ops::cast(&Array::from_f32(value), x.dtype());
+        let inner = match self {
+            Gate::Silu => x.clone(),
+            Gate::GeluTanh => {
+                let cubic = ops::multiply(&ops::multiply(&ops::square(x)?, x)?, &number(0.044_715)?)?;
+                ops::multiply(&ops::add(x, &cubic)?, &number(2.0 * (2.0 / std::f32::consts::PI).sqrt())?)?
+            }
+        };
+        ops::multiply(x, &ops::sigmoid(&inner)?)
+    }
+}
+
 /// What a product is taken of.
 #[derive(Clone, Copy)]
 pub enum Input<'a> {
@@ -25,14 +52,14 @@ pub enum Input<'a> {
         /// Added to the mean square.
         eps: f32,
     },
-    /// `[…, 2·in]`, gate before up: silu(gate) · up.
-    Gated(&'a Array),
+    /// `[…, 2·in]`, gate before up: activation of the gate, times up.
+    Gated(&'a Array, Gate),
 }
 
 impl Input<'_> {
     /// Rows and tokens, of an input `[B, T, …]`.
     pub fn rows_and_tokens(&self) -> (i32, i32) {
-        let (Input::Plain(x) | Input::Normed { x, .. } | Input::Gated(x)) = self;
+        let (Input::Plain(x) | Input::Normed { x, .. } | Input::Gated(x, _)) = self;
         (x.dim(0), x.dim(1))
     }
 
@@ -44,12 +71,12 @@ impl Input<'_> {
         match self {
             Input::Plain(x) => Ok(x.clone()),
             Input::Normed { x, weight, eps } => ops::rms_norm(x, weight, eps),
-            Input::Gated(x) if cuda::is_available() => cuda::gate(x),
-            Input::Gated(x) => {
+            Input::Gated(x, gate) if cuda::is_available() => cuda::gate(x, gate),
+            Input::Gated(x, activation) => {
                 let (axis, both) = (x.ndim() - 1, x.dim(-1));
                 let gate = ops::slice_axis(x, axis, 0, both / 2)?;
                 let up = ops::slice_axis(x, axis, both / 2, both)?;
-                ops::multiply(&ops::multiply(&gate, &ops::sigmoid(&gate)?)?, &up)
+                ops::multiply(&activation.of(&gate)?, &up)
             }
         }
     }
@@ -84,7 +111,8 @@ impl Handles {
         let (x, norm, form, eps) = match input {
             Input::Plain(x) => (x, none, 0, 0.0),
             Input::Normed { x, weight, eps } => (x, weight.as_ptr(), 1, eps),
-            Input::Gated(x) => (x, none, 2, 0.0),
+            Input::Gated(x, Gate::Silu) => (x, none, 2, 0.0),
+            Input::Gated(x, Gate::GeluTanh) => (x, none, 3, 0.0),
         };
         Handles { x: x.as_ptr(), norm, residual, form, eps }
     }

@@ -1,5 +1,6 @@
 //! Rotation and one-token attention on the CPU against MLX's own operations.
 
+use crate::by_hand::{Head, attention};
 use crate::starter;
 use engine::backend::{Backend, StepInput};
 use mlx_backend::mx::heads::Scores;
@@ -96,29 +97,6 @@ fn a_nan_key_spoils_its_own_row_alone() {
     assert!(spoilt.iter().all(|value| value.is_nan()) && clean.iter().all(|value| value.is_finite()));
 }
 
-/// Attention of one head of one row over `span`, in f64.
-fn by_hand(q: &[f32], kv: [&[f32]; 2], span: [i32; 2], softcap: Option<f32>, sink: Option<f32>) -> Vec<f32> {
-    let width = q.len();
-    let columns = span[0] as usize..=span[1] as usize;
-    let vector = |of: usize, column: usize| &kv[of][column * width..(column + 1) * width];
-    let scores: Vec<f64> = columns
-        .clone()
-        .map(|column| {
-            let product = q.iter().zip(vector(0, column)).map(|(a, b)| f64::from(*a) * f64::from(*b));
-            let score = 0.125 * product.sum::<f64>();
-            softcap.map_or(score, |cap| f64::from(cap) * (score / f64::from(cap)).tanh())
-        })
-        .collect();
-    let all: f64 =
-        scores.iter().map(|score| score.exp()).sum::<f64>() + sink.map_or(0.0, |s| f64::from(s).exp());
-    let value = |i: usize| {
-        let weighted =
-            columns.clone().zip(&scores).map(|(c, score)| score.exp() / all * f64::from(vector(1, c)[i]));
-        weighted.sum::<f64>() as f32
-    };
-    (0..width).map(value).collect()
-}
-
 #[test]
 fn windows_caps_and_sinks_are_what_they_are_by_hand() {
     if !heads::supports(48) {
@@ -138,10 +116,16 @@ fn windows_caps_and_sinks_are_what_they_are_by_hand() {
         for (index, own) in out.chunks(width as usize).enumerate() {
             let (row, head) = (index / HEADS as usize, index % HEADS as usize);
             let kv_head = row * KV_HEADS as usize + head / (HEADS / KV_HEADS) as usize;
-            let of = |all: &'_ [f32]| all[kv_head * (CAPACITY * width) as usize..].to_vec();
-            let sink = has_sinks.then_some(sinks[head]);
-            let q = &all_q[index * width as usize..(index + 1) * width as usize];
-            let expected = by_hand(q, [&of(&all_keys), &of(&all_values)], seen[row], softcap, sink);
+            let at = kv_head * (CAPACITY * width) as usize;
+            let expected = attention(&Head {
+                q: &all_q[index * width as usize..(index + 1) * width as usize],
+                keys: &all_keys[at..],
+                values: &all_values[at..],
+                columns: seen[row][0] as usize..seen[row][1] as usize + 1,
+                scale: 0.125,
+                softcap,
+                sink: has_sinks.then_some(sinks[head]),
+            });
             let difference = largest_difference(own, &expected);
             assert!(difference < 1e-5, "row {row}, head {head}, {softcap:?}, {has_sinks}: {difference}");
         }

@@ -2,6 +2,8 @@
 
 mod architectures;
 mod attention;
+mod by_hand;
+mod cuda;
 mod designs;
 mod faults;
 mod folder;

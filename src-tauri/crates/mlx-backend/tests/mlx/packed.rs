@@ -1,6 +1,6 @@
 //! The CPU product of packed and of f32 weights against MLX's own.
 
-use mlx_backend::mx::packed::{self, Input};
+use mlx_backend::mx::packed::{self, Gate, Input};
 use mlx_backend::mx::quantised::{self, Packed, Quantisation};
 use mlx_backend::mx::{self, Array, Dtype, Purpose, ops};
 
@@ -71,17 +71,18 @@ fn check(weights: Weights<'_>, inputs: i32, outputs: i32, case: &str) {
     let added = numbers(19 * outputs as usize, 4);
     for rows in [1, 2, 3, 5, 7, 8, 9, 19] {
         let of_row = |first: usize, rows: usize, form: usize| -> [Vec<f32>; 2] {
-            let width = if form == 2 { 2 * inputs } else { inputs };
+            let width = if form >= 2 { 2 * inputs } else { inputs };
             let part = rows_of(&x[first * width as usize..(first + rows) * width as usize], width);
             let residual =
                 rows_of(&added[first * outputs as usize..(first + rows) * outputs as usize], outputs);
             match form {
                 0 => both(Input::Plain(&part), None, weights),
                 1 => both(Input::Normed { x: &part, weight: &norm, eps: 1e-5 }, None, weights),
-                _ => both(Input::Gated(&part), Some(&residual), weights),
+                2 => both(Input::Gated(&part, Gate::Silu), Some(&residual), weights),
+                _ => both(Input::Gated(&part, Gate::GeluTanh), Some(&residual), weights),
             }
         };
-        for form in 0..3 {
+        for form in 0..4 {
             let case = format!("{case}, {rows} rows, form {form}");
             let together = of_row(0, rows, form);
             assert_close(&together, &case);
@@ -117,16 +118,18 @@ fn the_dense_product_equals_mlxs_and_a_row_keeps_its_bits_in_any_batch() {
 fn a_gate_far_from_zero_is_shut_or_open_and_a_nan_stays_one() {
     let quantisation = Quantisation::affine(32, 8);
     let [codes, scales, biases] = weights(1, 32, quantisation);
-    let product = |gate: f32| {
+    let product = |gate: f32, activation: Gate| {
         let both: Vec<f32> = (0..64).map(|i| if i < 32 { gate } else { 1.0 }).collect();
         let packed = [&codes, &scales, &biases];
-        let out = packed::matmul(Input::Gated(&rows_of(&both, 64)), None, packed, quantisation);
+        let out = packed::matmul(Input::Gated(&rows_of(&both, 64), activation), None, packed, quantisation);
         mx::read_f32(&out.expect("builds"), Purpose::Probe).expect("runs")[0]
     };
-    let open = product(100.0);
-    assert!((product(200.0) / open - 2.0).abs() < 1e-5, "silu(x) is x for large x");
-    assert!(product(-1000.0).abs() < 1e-30, "silu(x) is 0 for large -x");
-    assert!(product(f32::NAN).is_nan());
+    for activation in [Gate::Silu, Gate::GeluTanh] {
+        let open = product(100.0, activation);
+        assert!((product(200.0, activation) / open - 2.0).abs() < 1e-5, "{activation:?}(x) is x for large x");
+        assert!(product(-1000.0, activation).abs() < 1e-30, "{activation:?}(x) is 0 for large -x");
+        assert!(product(f32::NAN, activation).is_nan());
+    }
 }
 
 #[test]
