@@ -197,6 +197,9 @@ fn text_code(error: &TextError) -> ErrorCode {
         | TextError::TemplateFailed { .. }
         | TextError::TemplateEndless { .. }
         | TextError::TemplateOutput { .. }
+        | TextError::TemplateTooLong { .. }
+        | TextError::TemplateSlow { .. }
+        | TextError::TemplateMemory { .. }
         | TextError::TemplateCutsLiteral { .. } => ErrorCode::TemplateRejected,
         TextError::Read { .. } | TextError::Json { .. } | TextError::TokenizerFile { .. } => {
             ErrorCode::ModelUnusable

@@ -1,20 +1,27 @@
 mod clock;
 mod environment;
+mod metering;
 mod python_json;
 mod python_methods;
 mod python_values;
+mod source;
 
-use std::{io, path::Path, sync::Arc};
+use std::{path::Path, sync::Arc};
 
-use minijinja::{Environment, ErrorKind, value::merge_maps};
+use minijinja::{
+    AutoEscape, Environment, ErrorKind,
+    machinery::{Vm, get_compiled_template, make_string_output},
+    value::merge_maps,
+};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Map, Value, json};
 
 pub use clock::Clock;
 
 use crate::{TextError, tokenizer::files};
+use metering::{Account, Exceeded, Metered};
 
-/// Steps a template may take; the longest in use take a few dozen per message.
+/// Steps a template may take; the longest in use take some hundred per message.
 const TEMPLATE_STEPS: u64 = 5_000_000;
 
 /// Longest text a template may render; some two million tokens, more than any context window.
@@ -110,6 +117,7 @@ impl Default for RenderOptions {
 #[derive(Debug, Clone)]
 pub struct ChatTemplate {
     environment: Arc<Environment<'static>>,
+    source: Arc<str>,
     special_tokens: Map<String, Value>,
 }
 
@@ -151,30 +159,31 @@ impl ChatTemplate {
     fn new(source: &str, config: &Value) -> Result<Self, TextError> {
         let mut environment = environment::new();
         environment.set_fuel(Some(TEMPLATE_STEPS));
+        let source = source::without_generation_tags(source);
+        source::check(&environment, &source)
+            .map_err(|source::TooLong { line }| TextError::TemplateTooLong { line })?;
         environment
-            .add_template_owned(NAME, environment::without_generation_tags(source))
-            .map_err(|source| TextError::TemplateSyntax { line: source.line().unwrap_or(1), source })?;
+            .template_from_named_str(NAME, &source)
+            .map_err(|error| TextError::TemplateSyntax { line: error.line().unwrap_or(1), source: error })?;
         let tokens = config.as_object().into_iter().flatten().filter(|(key, _)| key.ends_with("_token"));
         let special_tokens = tokens
             .filter_map(|(key, value)| Some((key.clone(), Value::from(files::token_text(value)?))))
             .collect();
-        Ok(Self { environment: Arc::new(environment), special_tokens })
+        Ok(Self { environment: Arc::new(environment), source: source.into(), special_tokens })
     }
 
-    /// The template as the model folder has it.
-    pub(crate) fn source(&self) -> String {
-        let template = self.environment.get_template(NAME).expect("added when the environment was built");
-        template.source().to_string()
+    /// The template as the model folder has it, but for marks of training.
+    pub(crate) fn source(&self) -> &str {
+        &self.source
     }
 
     /// Renders `messages` into the text that the model reads.
     ///
     /// # Errors
     /// [`TextError::TemplateRefused`] with the template's words if it rejects the messages;
-    /// [`TextError::TemplateEndless`] if it does not finish, [`TextError::TemplateOutput`] if it writes too much;
-    /// [`TextError::TemplateFailed`] otherwise.
+    /// [`TextError::TemplateEndless`] or [`TextError::TemplateSlow`] if it does not finish, [`TextError::TemplateOutput`]
+    /// or [`TextError::TemplateMemory`] if it writes too much; [`TextError::TemplateFailed`] otherwise.
     pub fn render(&self, messages: &[ChatMessage], options: &RenderOptions) -> Result<String, TextError> {
-        let template = self.environment.get_template(NAME).expect("added when the environment was built");
         let mut variables = self.special_tokens.clone();
         variables.extend(options.variables.clone());
         // The two names that templates have for one switch.
@@ -187,46 +196,35 @@ impl ChatTemplate {
             ("documents".to_owned(), Value::Null),
         ]);
         let own = minijinja::context! { messages => messages, strftime_now => options.clock.strftime_now() };
-        let mut output = Bounded::default();
-        let variables = merge_maps([own, minijinja::Value::from_serialize(json!(variables))]);
-        template.render_captured_to(variables, &mut output).map_err(|error| output.failed(error))?;
-        Ok(String::from_utf8_lossy(&output.text).into_owned())
+        let variables =
+            merge_maps([Account::open(), own, minijinja::Value::from_serialize(json!(variables))]);
+        let template = self.environment.template_from_named_str(NAME, &self.source).map_err(failed)?;
+        let metered = Metered::new(get_compiled_template(&template));
+        let mut text = String::new();
+        Vm::new(&self.environment)
+            .eval(
+                &metered.instructions,
+                variables,
+                &metered.blocks,
+                &mut make_string_output(&mut text),
+                AutoEscape::None,
+            )
+            .map_err(failed)?;
+        if text.len() > MAX_RENDERED_BYTES {
+            return Err(TextError::TemplateOutput { limit_bytes: MAX_RENDERED_BYTES });
+        }
+        Ok(text)
     }
 }
 
-/// A rendering that may not grow past [`MAX_RENDERED_BYTES`].
-#[derive(Default)]
-struct Bounded {
-    text: Vec<u8>,
-    is_full: bool,
-}
-
-impl io::Write for Bounded {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.text.len() + bytes.len() > MAX_RENDERED_BYTES {
-            self.is_full = true;
-            return Err(io::ErrorKind::FileTooLarge.into());
-        }
-        self.text.extend_from_slice(bytes);
-        Ok(bytes.len())
+fn failed(error: minijinja::Error) -> TextError {
+    if let Some(message) = environment::refusal(&error) {
+        return TextError::TemplateRefused { message };
     }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Bounded {
-    fn failed(&self, error: minijinja::Error) -> TextError {
-        if let Some(message) = environment::refusal(&error) {
-            return TextError::TemplateRefused { message };
-        }
-        if self.is_full {
-            return TextError::TemplateOutput { limit_bytes: MAX_RENDERED_BYTES };
-        }
-        if error.kind() == ErrorKind::OutOfFuel {
-            return TextError::TemplateEndless { steps: TEMPLATE_STEPS };
-        }
-        TextError::TemplateFailed { line: error.line().unwrap_or(1), source: error }
+    match environment::exceeded(&error) {
+        Some(Exceeded::Memory) => TextError::TemplateMemory { limit_bytes: metering::MAX_MADE_BYTES },
+        Some(Exceeded::Time) => TextError::TemplateSlow { limit: metering::MAX_TIME },
+        None if error.kind() == ErrorKind::OutOfFuel => TextError::TemplateEndless { steps: TEMPLATE_STEPS },
+        None => TextError::TemplateFailed { line: error.line().unwrap_or(1), source: error },
     }
 }

@@ -1,4 +1,4 @@
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 /// Why text could not become tokens, or tokens text.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +46,12 @@ pub enum TextError {
     /// The model folder carries no chat template, so messages cannot become a prompt.
     #[error("this model has no chat template: it continues text, it does not chat")]
     NoChatTemplate,
+    /// The chat template is too long, or one of its tags is.
+    #[error("the model's chat template is too long on line {line}")]
+    TemplateTooLong {
+        /// Line in the template, from 1.
+        line: usize,
+    },
     /// The chat template does not parse.
     #[error("the model's chat template has a syntax error on line {line}")]
     TemplateSyntax {
@@ -73,6 +79,18 @@ pub enum TextError {
     TemplateEndless {
         /// The limit it ran into.
         steps: u64,
+    },
+    /// The chat template took too long, most likely because it never ends.
+    #[error("the model's chat template did not finish within {} seconds", limit.as_secs())]
+    TemplateSlow {
+        /// The limit it ran into.
+        limit: Duration,
+    },
+    /// The chat template makes larger values than a rendering may hold.
+    #[error("the model's chat template makes texts or lists beyond the limit of {} MiB", limit_bytes >> 20)]
+    TemplateMemory {
+        /// What a rendering may make in all.
+        limit_bytes: usize,
     },
     /// The chat template writes more than any model reads.
     #[error("the model's chat template writes more than {} MiB", limit_bytes >> 20)]

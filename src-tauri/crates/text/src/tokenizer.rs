@@ -83,7 +83,7 @@ impl Tokenizer {
         };
         let template = ChatTemplate::from_dir(dir)?;
         let source = template.as_ref().map(ChatTemplate::source);
-        let thinking_tags = ThinkingTags::find(source.as_deref(), |tag| hf.token_to_id(tag).is_some());
+        let thinking_tags = ThinkingTags::find(source, |tag| hf.token_to_id(tag).is_some());
         let tag_ids = tag_ids(&hf, &added, thinking_tags.as_ref());
         let eos_ids = files::eos_ids(dir, &hf)?;
         let control_ids = added.control_ids();

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use super::metering::MAX_TEXT_BYTES;
+
 /// Spacing of `json.dumps`.
 pub(super) struct Style {
     indent: Option<usize>,
@@ -20,19 +22,23 @@ impl Style {
     }
 }
 
-pub(super) fn write(value: &Value, sort_keys: bool, style: Style) -> String {
+/// `None` if the text would be longer than a template may make.
+pub(super) fn write(value: &Value, sort_keys: bool, style: &Style) -> Option<String> {
     let mut out = String::new();
-    append(value, sort_keys, &style, 0, &mut out);
-    out
+    append(value, sort_keys, style, 0, &mut out)?;
+    Some(out)
 }
 
-fn append(value: &Value, sort_keys: bool, style: &Style, depth: usize, out: &mut String) {
+fn append(value: &Value, sort_keys: bool, style: &Style, depth: usize, out: &mut String) -> Option<()> {
+    if out.len() > MAX_TEXT_BYTES {
+        return None;
+    }
     match value {
         Value::Array(items) if !items.is_empty() => {
             out.push('[');
             for (index, item) in items.iter().enumerate() {
                 separate(index, style, depth + 1, out);
-                append(item, sort_keys, style, depth + 1, out);
+                append(item, sort_keys, style, depth + 1, out)?;
             }
             new_line(style, depth, out);
             out.push(']');
@@ -47,13 +53,14 @@ fn append(value: &Value, sort_keys: bool, style: &Style, depth: usize, out: &mut
                 separate(index, style, depth + 1, out);
                 out.push_str(&Value::from(key.as_str()).to_string());
                 out.push_str(&style.key);
-                append(item, sort_keys, style, depth + 1, out);
+                append(item, sort_keys, style, depth + 1, out)?;
             }
             new_line(style, depth, out);
             out.push('}');
         }
         scalar => out.push_str(&scalar.to_string()),
     }
+    Some(())
 }
 
 fn separate(index: usize, style: &Style, depth: usize, out: &mut String) {

@@ -5,7 +5,7 @@ use minijinja::{
     value::{Kwargs, ValueKind, from_args},
 };
 
-use super::python_values;
+use super::{metering, python_values};
 
 /// Whether Python's `str.isspace` holds.
 pub(super) fn is_space(character: char) -> bool {
@@ -20,14 +20,14 @@ pub(super) fn strip<'a>(text: &'a str, characters: Option<&str>) -> &'a str {
 /// Calls a method; hands on to `minijinja-contrib` what is not known here.
 pub(super) fn call(state: &State, value: &Value, method: &str, args: &[Value]) -> Result<Value, Error> {
     let found = match value.as_str() {
-        Some(text) => of_string(text, method, args)?,
+        Some(text) => of_string(state, text, method, args)?,
         None if matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable) => of_list(value, method, args)?,
         None => None,
     };
     found.map_or_else(|| minijinja_contrib::pycompat::unknown_method_callback(state, value, method, args), Ok)
 }
 
-fn of_string(text: &str, method: &str, args: &[Value]) -> Result<Option<Value>, Error> {
+fn of_string(state: &State, text: &str, method: &str, args: &[Value]) -> Result<Option<Value>, Error> {
     let value = match method {
         "strip" | "lstrip" | "rstrip" => {
             let (characters,): (Option<&str>,) = from_args(args)?;
@@ -70,7 +70,15 @@ fn of_string(text: &str, method: &str, args: &[Value]) -> Result<Option<Value>, 
         }
         "join" => {
             let (items,): (Value,) = from_args(args)?;
-            Value::from(join(items, text)?)
+            Value::from(join(state, items, text)?)
+        }
+        "replace" => {
+            let (old, new, most): (&str, &str, Option<i64>) = from_args(args)?;
+            Value::from(replace(state, text, old, new, most)?)
+        }
+        "format" => {
+            check_widths(text)?;
+            return Ok(None);
         }
         "isspace" => Value::from(!text.is_empty() && text.chars().all(is_space)),
         "zfill" => {
@@ -102,13 +110,29 @@ fn of_list(value: &Value, method: &str, args: &[Value]) -> Result<Option<Value>,
 }
 
 /// The items as text with `separator` between them.
-pub(super) fn join(items: Value, separator: &str) -> Result<String, Error> {
+pub(super) fn join(state: &State, items: Value, separator: &str) -> Result<String, Error> {
     let mut out = String::new();
     for (index, item) in items.try_iter()?.enumerate() {
-        out.push_str(if index > 0 { separator } else { "" });
-        out.push_str(&python_values::display(&item)?);
+        let separator = if index > 0 { separator } else { "" };
+        metering::charge(state, separator.len())?;
+        out.push_str(separator);
+        out.push_str(&python_values::display(state, &item)?);
     }
     Ok(out)
+}
+
+/// The filter and the method `replace`: at most `most` times if given and not negative.
+pub(super) fn replace(
+    state: &State,
+    text: &str,
+    old: &str,
+    new: &str,
+    most: Option<i64>,
+) -> Result<String, Error> {
+    let most = most.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX);
+    let found = text.matches(old).count().min(most);
+    metering::charge(state, text.len().saturating_add(found.saturating_mul(new.len())))?;
+    Ok(text.replacen(old, new, most))
 }
 
 fn is_stripped(character: char, characters: Option<&str>) -> bool {
@@ -171,6 +195,16 @@ fn lines(text: &str, keep_ends: bool) -> Vec<&str> {
         lines.push(rest);
     }
     lines
+}
+
+/// Refuses a format that could ask for very wide fields.
+pub(super) fn check_widths(format: &str) -> Result<(), Error> {
+    let digits = format.split(|character: char| !character.is_ascii_digit()).map(str::len).max();
+    let takes_width_from_arguments = format.contains('*') || format.contains(":{") || format.contains("}}");
+    if digits.is_some_and(|digits| digits > 3) || takes_width_from_arguments {
+        return Err(invalid("this format is not supported"));
+    }
+    Ok(())
 }
 
 fn invalid(what: &'static str) -> Error {

@@ -2,31 +2,32 @@
 
 use std::fmt::Write as _;
 
-use minijinja::{Error, ErrorKind, Value, value::ValueKind};
+use minijinja::{Error, State, Value, value::ValueKind};
+
+use super::metering::{self, Exceeded, MAX_TEXT_BYTES};
 
 /// Containers within containers that are written; a template can build a container that holds itself.
 const MAX_DEPTH: usize = 64;
 
-/// Longest text of one container.
-const MAX_BYTES: usize = 8 << 20;
-
 /// Text of a value, as `str()` has it.
-pub(super) fn display(value: &Value) -> Result<String, Error> {
-    match value.as_str() {
-        Some(text) => Ok(text.to_owned()),
-        None if value.is_undefined() => Ok(String::new()),
+pub(super) fn display(state: &State, value: &Value) -> Result<String, Error> {
+    let text = match value.as_str() {
+        Some(text) => text.to_owned(),
+        None if value.is_undefined() => String::new(),
         None => {
             let mut out = String::new();
             append(value, 0, &mut out)?;
-            Ok(out)
+            out
         }
-    }
+    };
+    metering::charge(state, text.len())?;
+    Ok(text)
 }
 
 /// Appends a value as `repr()` has it.
 fn append(value: &Value, depth: usize, out: &mut String) -> Result<(), Error> {
-    if depth > MAX_DEPTH || out.len() > MAX_BYTES {
-        return Err(Error::new(ErrorKind::InvalidOperation, "a value is too large to be written"));
+    if depth > MAX_DEPTH || out.len() > MAX_TEXT_BYTES {
+        return Err(Exceeded::Memory.into());
     }
     match value.kind() {
         ValueKind::None => out.push_str("None"),

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap in a test is a failed test")]
 
 mod families;
+mod hostile;
 mod kinds;
 mod odd_folders;
 mod prompts;
