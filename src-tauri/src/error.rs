@@ -7,7 +7,7 @@ use std::{error::Error, io, path::PathBuf, sync::Arc};
 use engine::{EngineError, params::InvalidParam};
 use history::HistoryError;
 use mlx_backend::MlxError;
-use model_hub::ModelHubError;
+use model_hub::{ModelHubError, fit::FitReport};
 use protocol::{CommandError, ErrorCode};
 use text::TextError;
 
@@ -52,6 +52,24 @@ pub enum AppError {
         /// Why.
         reason: Arc<ModelHubError>,
     },
+    /// The model's config asks for something that Braid does not have, or makes no sense.
+    #[error("{} cannot be run", path.display())]
+    UnsupportedModel {
+        /// The model folder.
+        path: PathBuf,
+        /// Which field, and why.
+        source: Arc<MlxError>,
+    },
+    /// The model does not fit into memory, by the headers of its files.
+    #[error(
+        "it needs {} with a context of {} tokens, {} of that for weights, and {} of {} are free{}",
+        bytes(.0.needed_bytes), .0.context_tokens, bytes(.0.weights_bytes), bytes(.0.free_bytes),
+        bytes(.0.total_bytes), offer(.0.offered_context_tokens)
+    )]
+    ModelTooLarge(Box<FitReport>),
+    /// The device that models run on could not be asked for its memory.
+    #[error("cannot ask the device for its memory")]
+    Device(#[source] Arc<MlxError>),
     /// A folder of models could not be listed.
     #[error("cannot look for models")]
     ModelList(#[source] Arc<ModelHubError>),
@@ -155,6 +173,9 @@ impl AppError {
             Self::NoModel { .. } => ErrorCode::ModelMissing,
             Self::BrokenModel { reason, .. } | Self::ModelList(reason) => hub_code(reason),
             Self::Tokenizer { .. } => ErrorCode::ModelUnusable,
+            Self::UnsupportedModel { source, .. } => load_code(source),
+            Self::ModelTooLarge(_) => ErrorCode::ModelTooLarge,
+            Self::Device(_) => ErrorCode::EngineFailed,
             Self::Prompt(error) => text_code(error),
             Self::EngineThread(_) => ErrorCode::EngineFailed,
             Self::Engine(error) => engine_code(error),
@@ -166,7 +187,12 @@ impl AppError {
 
 fn hub_code(error: &ModelHubError) -> ErrorCode {
     match error {
-        ModelHubError::Write { .. } | ModelHubError::OutputExists { .. } => ErrorCode::Internal,
+        ModelHubError::Write { .. } | ModelHubError::Cancelled => ErrorCode::Internal,
+        ModelHubError::DiskFull { .. } => ErrorCode::DiskFull,
+        ModelHubError::FolderMissing { .. } | ModelHubError::NotListed { .. } => ErrorCode::ModelMissing,
+        ModelHubError::OutputExists { .. }
+        | ModelHubError::AlreadyListed { .. }
+        | ModelHubError::LinkOutside { .. } => ErrorCode::ImportRefused,
         ModelHubError::Read { .. }
         | ModelHubError::NotGguf { .. }
         | ModelHubError::UnsupportedVersion { .. }
@@ -294,6 +320,10 @@ fn bytes(count: u64) -> String {
     }
     let decimals = usize::from(unit > 0 && size < 100.0);
     format!("{size:.decimals$} {}", UNITS[unit])
+}
+
+fn offer(context_tokens: Option<u32>) -> String {
+    context_tokens.map_or_else(String::new, |tokens| format!("; a context of {tokens} tokens would fit"))
 }
 
 fn list(paths: &[PathBuf]) -> String {

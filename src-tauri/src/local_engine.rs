@@ -1,132 +1,68 @@
-//! The local engine's life: find a model, start the thread, restart it, end it.
+//! The local engine's life: find a model, load it, put another one in its place, unload it, restart, end.
+
+mod link;
+mod loads;
+mod source;
 
 use std::{
-    io,
-    sync::{Arc, Mutex, PoisonError, mpsc},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
     time::Duration,
 };
 
 use engine::{
-    EngineConfig, EngineError, EngineHandle, EnginePhase, EngineThread, GateMode, OverlapMode, OwnerId,
+    EngineConfig, EngineError, EngineHandle, EnginePhase, EngineThread, FreedMemory, GateMode, OverlapMode,
+    OwnerId, Pulse, Replace,
 };
-use mlx_backend::{LoadOptions, MlxBackend};
 use model_hub::ModelFolder;
 use text::Tokenizer;
 use tokio::sync::watch;
 
-use crate::{error::AppError, models::ModelPlaces};
-
-/// Rows that one batch holds at most; further requests wait for a slot.
-const MAX_ROWS: usize = 8;
+use crate::error::AppError;
+pub use link::{EngineLink, RunningEngine};
+use loads::Chosen;
+pub use loads::{LoadFailure, LoadProgress, LoadState};
+pub use source::{EngineSource, LoadRequest, MemoryPolicy, MlxSource, ModelStart, Preflight, read_config};
 
 /// How long a thread that was asked to end may take; after that it is left behind and its answers are given up.
 pub const SHUTDOWN_LIMIT: Duration = Duration::from_secs(2);
 
-/// Where an engine comes from: models on disk run on MLX, or a scripted one in tests.
-pub trait EngineSource: Send + Sync {
-    /// Finds the model to run and reads its tokenizer.
-    ///
-    /// # Errors
-    /// Why there is none.
-    fn open_model(&self) -> Result<(ModelFolder, Tokenizer), AppError>;
-
-    /// Starts the thread that loads and runs the model.
-    ///
-    /// # Errors
-    /// The system's, if it gives no thread.
-    fn spawn(&self, config: EngineConfig, model: &ModelFolder) -> io::Result<(EngineThread, EngineHandle)>;
-}
-
-/// Runs the first usable model of these places on MLX.
-pub struct MlxSource(pub ModelPlaces);
-
-impl EngineSource for MlxSource {
-    fn open_model(&self) -> Result<(ModelFolder, Tokenizer), AppError> {
-        let model = self.0.first_usable()?;
-        let tokenizer = Tokenizer::from_dir(&model.path)
-            .map_err(|source| AppError::Tokenizer { path: model.path.clone(), source: Arc::new(source) })?;
-        Ok((model, tokenizer))
-    }
-
-    fn spawn(&self, config: EngineConfig, model: &ModelFolder) -> io::Result<(EngineThread, EngineHandle)> {
-        let folder = model.path.clone();
-        let tokenizer_tokens = u32::try_from(config.tokenizer.vocab_tokens()).unwrap_or(u32::MAX);
-        let options = LoadOptions::new(MAX_ROWS, tokenizer_tokens);
-        EngineThread::spawn(config, move || Ok(MlxBackend::start_load(&folder, options)))
-    }
-}
-
-/// The engine as the rest of the app finds it.
-#[derive(Clone)]
-pub enum EngineLink {
-    /// A model is being looked for.
-    Starting,
-    /// There is no engine, and why.
-    Unavailable(AppError),
-    /// A thread was started; its snapshots say how it is.
-    Running(RunningEngine),
-}
-
-/// A started engine and the model it was started for.
-#[derive(Clone)]
-pub struct RunningEngine {
-    /// Reaches the engine.
-    pub handle: EngineHandle,
-    /// Tokenizer and chat template of the model.
-    pub tokenizer: Tokenizer,
-    /// The model folder.
-    pub model: Arc<ModelFolder>,
-    abandoned: watch::Receiver<bool>,
-}
-
-impl RunningEngine {
-    /// Waits until the engine was replaced although its thread did not end: it will never answer again.
-    pub async fn abandoned(&self) {
-        let mut abandoned = self.abandoned.clone();
-        if abandoned.wait_for(|is_abandoned| *is_abandoned).await.is_err() {
-            // The thread ended in good order: its requests have had their last event.
-            std::future::pending::<()>().await;
-        }
-    }
-
-    /// Device that the model runs on, in words; `None` until it is loaded.
-    pub fn device(&self) -> Option<String> {
-        self.handle.status().borrow().facts.as_ref().map(|facts| facts.device.clone())
-    }
-
-    /// Whether requests can be submitted now, later (`None`), or never again.
-    fn readiness(&self) -> Option<Result<(), AppError>> {
-        let status = self.handle.status();
-        let phase = status.borrow().phase.clone();
-        match phase {
-            EnginePhase::Loading { .. } if status.has_changed().is_err() => {
-                Some(Err(EngineError::Stopped.into()))
-            }
-            EnginePhase::Loading { .. } => None,
-            EnginePhase::Ready if status.has_changed().is_err() => Some(Err(EngineError::Stopped.into())),
-            EnginePhase::Ready => Some(Ok(())),
-            EnginePhase::Failed(error) => Some(Err(error.into())),
-            EnginePhase::Replaced => Some(Err(EngineError::ModelReplaced.into())),
-            EnginePhase::Unloaded => Some(Err(EngineError::ModelUnloaded.into())),
-            EnginePhase::Stopped => Some(Err(EngineError::Stopped.into())),
-        }
-    }
-}
+/// How long unloading may take until its figures are no longer waited for.
+const UNLOAD_LIMIT: Duration = Duration::from_secs(10);
 
 /// Owns the engine's thread and tells everybody how to reach it.
+///
+/// At most one load is under way. It is given a number; what a load with a lower number than a later one comes to is
+/// no longer of interest.
 pub struct LocalEngine {
     source: Box<dyn EngineSource>,
     link: watch::Sender<EngineLink>,
-    owned: Mutex<Option<OwnedThread>>,
+    loads: watch::Sender<LoadState>,
+    owned: Mutex<Owned>,
     // One start at a time; the guarded value is how to start.
-    modes: tokio::sync::Mutex<Modes>,
+    wishes: tokio::sync::Mutex<Wishes>,
 }
 
 /// How the engine is to work; kept for later starts.
-#[derive(Clone, Copy, Default)]
-struct Modes {
+#[derive(Clone, Default)]
+struct Wishes {
     gate: GateMode,
     overlap: OverlapMode,
+    preferred: Option<String>,
+}
+
+#[derive(Default)]
+struct Owned {
+    thread: Option<OwnedThread>,
+    /// Number of the latest load.
+    newest: u64,
+    /// Number of the load whose model the link leads to.
+    shown: u64,
+    /// What that load was to load.
+    linked: Option<Chosen>,
+    /// The load under way.
+    pending: Option<EngineHandle>,
+    /// The latest model that was ready.
+    loaded: Option<Chosen>,
 }
 
 struct OwnedThread {
@@ -134,11 +70,26 @@ struct OwnedThread {
     abandon: watch::Sender<bool>,
 }
 
+/// A load that has begun.
+struct Launch {
+    number: u64,
+    running: RunningEngine,
+    chosen: Chosen,
+    replace: Replace,
+    /// Whether there is no other model to go back to.
+    is_last_resort: bool,
+}
+
 impl LocalEngine {
     /// An engine that is not started yet.
     pub fn new(source: impl EngineSource + 'static) -> Self {
-        let (link, _) = watch::channel(EngineLink::Starting);
-        Self { source: Box::new(source), link, owned: Mutex::default(), modes: Default::default() }
+        Self {
+            source: Box::new(source),
+            link: watch::channel(EngineLink::Starting).0,
+            loads: watch::channel(LoadState::default()).0,
+            owned: Mutex::default(),
+            wishes: tokio::sync::Mutex::default(),
+        }
     }
 
     /// How the engine can be reached, now and after each change.
@@ -146,44 +97,296 @@ impl LocalEngine {
         self.link.subscribe()
     }
 
-    /// Starts the engine, ending the one before. Failures are told through [`LocalEngine::link`].
-    pub async fn restart(self: &Arc<Self>) {
-        let modes = self.modes.lock().await;
-        self.link.send_replace(EngineLink::Starting);
-        let (engine, modes_now) = (self.clone(), *modes);
-        let started = tokio::task::spawn_blocking(move || {
-            engine.end_thread();
-            engine.start(modes_now)
-        });
-        let link = match started.await {
-            Ok(Ok(running)) => EngineLink::Running(running),
-            Ok(Err(error)) => EngineLink::Unavailable(error),
-            Err(_) => EngineLink::Unavailable(AppError::TaskPanicked),
-        };
-        if let EngineLink::Unavailable(error) = &link {
-            tracing::error!(error = crate::error::in_full(error), "there is no engine");
-        }
-        self.link.send_replace(link);
+    /// The load under way, and how the latest one failed, now and after each change.
+    pub fn loads(&self) -> watch::Receiver<LoadState> {
+        self.loads.subscribe()
     }
 
-    fn start(&self, modes: Modes) -> Result<RunningEngine, AppError> {
-        let (model, tokenizer) = self.source.open_model()?;
+    /// The model that takes requests, and its context window in tokens.
+    pub fn loaded(&self) -> Option<(Arc<ModelFolder>, u32)> {
+        match &*self.link.borrow() {
+            EngineLink::Running(running) => Some((running.model.clone(), running.context_tokens()?)),
+            EngineLink::Starting | EngineLink::Unavailable(_) => None,
+        }
+    }
+
+    /// Names the model that a start without a loaded model is to take, if it can be used.
+    pub async fn prefer(&self, model_id: Option<String>) {
+        self.wishes.lock().await.preferred = model_id;
+    }
+
+    // Starting.
+
+    /// Starts the engine on a new thread, ending the one before: with the model that was loaded last, else with one that
+    /// is found. Failures are told through [`LocalEngine::link`]; a model that another one had to stand in for through
+    /// [`LocalEngine::loads`].
+    pub async fn restart(self: &Arc<Self>) {
+        let wishes = self.wishes.lock().await;
+        self.forget_loads(EngineLink::Starting);
+        self.loads.send_replace(LoadState::default());
+        let (engine, wishes_now) = (self.clone(), wishes.clone());
+        let started = tokio::task::spawn_blocking(move || {
+            engine.end_thread();
+            let (chosen, preflight) = engine.choose(wishes_now.preferred.as_deref())?;
+            engine.launch(chosen, preflight, &wishes_now, true)
+        });
+        match started.await.unwrap_or(Err(AppError::TaskPanicked)) {
+            Ok(launch) => self.follow_apart(launch),
+            Err(error) => {
+                tracing::error!(error = crate::error::in_full(&error), "there is no engine");
+                self.link.send_replace(EngineLink::Unavailable(error));
+            }
+        }
+    }
+
+    fn choose(&self, preferred: Option<&str>) -> Result<(Chosen, Preflight), AppError> {
+        let loaded = self.owned().loaded.clone();
+        if let Some(chosen) = loaded {
+            match self.source.preflight(&chosen.model, chosen.request) {
+                Ok(preflight) => return Ok((chosen, preflight)),
+                Err(error) => self.loads.send_modify(|loads| loads.fail(&chosen.model.id, &error)),
+            }
+        }
+        let found = self.source.find_model(preferred)?;
+        if let Some((id, error)) = &found.passed_over {
+            self.loads.send_modify(|loads| loads.fail(id, error));
+        }
+        // Nobody is there to choose a smaller context.
+        let request = LoadRequest { memory: MemoryPolicy::TakeOffer, ..LoadRequest::default() };
+        let preflight = self.source.preflight(&found.model, request)?;
+        Ok((Chosen { model: Arc::new(found.model), request }, preflight))
+    }
+
+    /// Loads a model and lets it answer in place of the present one, which goes on meanwhile if memory allows both.
+    /// Returns once the load has begun; [`LocalEngine::loads`] tells how it goes on. If it fails after all, the present
+    /// model stays, or comes back.
+    ///
+    /// # Errors
+    /// What can be known before weights are read, and then nothing has changed: [`AppError::UnsupportedModel`],
+    /// [`AppError::BrokenModel`], [`AppError::Tokenizer`], [`AppError::Prompt`], [`AppError::ModelTooLarge`],
+    /// [`AppError::Device`]; [`AppError::EngineThread`].
+    pub async fn load(self: &Arc<Self>, model: ModelFolder, request: LoadRequest) -> Result<(), AppError> {
+        let wishes = self.wishes.lock().await;
+        let chosen = Chosen { model: Arc::new(model), request };
+        let launch = self.check_and_launch(chosen, &wishes, false).await?;
+        self.loads.send_modify(|loads| loads.failure = None);
+        self.follow_apart(launch);
+        Ok(())
+    }
+
+    async fn check_and_launch(
+        self: &Arc<Self>,
+        chosen: Chosen,
+        wishes: &Wishes,
+        is_last_resort: bool,
+    ) -> Result<Launch, AppError> {
+        let (engine, wishes) = (self.clone(), wishes.clone());
+        let started = tokio::task::spawn_blocking(move || {
+            let preflight = engine.source.preflight(&chosen.model, chosen.request)?;
+            if !engine.has_sound_thread() {
+                engine.end_thread();
+            }
+            engine.launch(chosen, preflight, &wishes, is_last_resort)
+        });
+        started.await.unwrap_or(Err(AppError::TaskPanicked))
+    }
+
+    /// Hands a model to the thread, or to a new one.
+    fn launch(
+        &self,
+        chosen: Chosen,
+        preflight: Preflight,
+        wishes: &Wishes,
+        is_last_resort: bool,
+    ) -> Result<Launch, AppError> {
+        let Preflight { tokenizer, context_tokens, replace } = preflight;
         let config = EngineConfig {
-            gate_mode: modes.gate,
-            overlap: modes.overlap,
+            gate_mode: wishes.gate,
+            overlap: wishes.overlap,
             ..EngineConfig::new(tokenizer.clone())
         };
-        let (thread, handle) =
-            self.source.spawn(config, &model).map_err(|error| AppError::EngineThread(Arc::new(error)))?;
-        tracing::info!(model = %model.path.display(), "engine started");
-        let (abandon, abandoned) = watch::channel(false);
-        *self.owned() = Some(OwnedThread { thread, abandon });
-        Ok(RunningEngine { handle, tokenizer, model: Arc::new(model), abandoned })
+        let start = ModelStart { config, model: &chosen.model, context_tokens };
+        let mut owned = self.owned();
+        let (handle, abandoned) = match &owned.thread {
+            Some(own) => (self.source.replace(&own.thread, start, replace), own.abandon.subscribe()),
+            None => {
+                let spawned = self.source.spawn(start);
+                let (thread, handle) = spawned.map_err(|error| AppError::EngineThread(Arc::new(error)))?;
+                let (abandon, abandoned) = watch::channel(false);
+                owned.thread = Some(OwnedThread { thread, abandon });
+                (handle, abandoned)
+            }
+        };
+        tracing::info!(model = %chosen.model.path.display(), ?replace, "a model is being loaded");
+        owned.newest += 1;
+        owned.pending = Some(handle.clone());
+        self.loads.send_modify(|loads| loads.begin(&chosen.model));
+        let running = RunningEngine { handle, tokenizer, model: chosen.model.clone(), abandoned };
+        let launch = Launch { number: owned.newest, running, chosen, replace, is_last_resort };
+        if self.is_answering() {
+            owned.loaded = owned.linked.clone();
+        } else {
+            self.show(&mut owned, &launch);
+        }
+        Ok(launch)
+    }
+
+    fn is_answering(&self) -> bool {
+        match &*self.link.borrow() {
+            EngineLink::Running(running) => matches!(running.readiness(), Some(Ok(()))),
+            EngineLink::Starting | EngineLink::Unavailable(_) => false,
+        }
+    }
+
+    /// Whether another model can be given to the thread. One that failed at work may have left it in any state.
+    fn has_sound_thread(&self) -> bool {
+        let EngineLink::Running(running) = &*self.link.borrow() else { return true };
+        let is_dead = running.handle.pulse() == Pulse::Dead;
+        if matches!(running.handle.pulse(), Pulse::Stuck { .. }) {
+            return false;
+        }
+        match &running.handle.status().borrow().phase {
+            EnginePhase::Loading { .. } | EnginePhase::Ready => !is_dead,
+            EnginePhase::Failed(EngineError::Load(_) | EngineError::LoadCancelled) => true,
+            EnginePhase::Replaced | EnginePhase::Unloaded => true,
+            EnginePhase::Failed(_) | EnginePhase::Stopped => false,
+        }
+    }
+
+    // How a load goes on.
+
+    fn follow_apart(self: &Arc<Self>, launch: Launch) {
+        tokio::spawn(self.clone().follow(launch));
+    }
+
+    async fn follow(self: Arc<Self>, launch: Launch) {
+        let mut status = launch.running.handle.status();
+        let outcome = loop {
+            let phase = status.borrow_and_update().phase.clone();
+            match phase {
+                EnginePhase::Loading { done_bytes, total_bytes } => {
+                    self.note_progress(&launch, done_bytes, total_bytes);
+                }
+                EnginePhase::Ready | EnginePhase::Replaced => break Ok(()),
+                EnginePhase::Failed(error) => break Err(error),
+                EnginePhase::Unloaded => break Err(EngineError::ModelUnloaded),
+                EnginePhase::Stopped => break Err(EngineError::Stopped),
+            }
+            if status.changed().await.is_err() {
+                break Err(EngineError::Stopped);
+            }
+        };
+        match outcome {
+            Ok(()) => self.settle(&launch),
+            Err(error) => {
+                let previous = self.give_up(&launch, error.into());
+                if let Some(previous) = previous {
+                    // Boxed: a load that follows a load.
+                    Box::pin(self.bring_back(previous)).await;
+                }
+            }
+        }
+    }
+
+    fn note_progress(&self, launch: &Launch, done_bytes: u64, total_bytes: u64) {
+        let mut owned = self.owned();
+        if launch.number != owned.newest {
+            return;
+        }
+        self.loads.send_modify(|loads| loads.advance(done_bytes, total_bytes));
+        // The thread has unloaded the other model with the first slice.
+        if launch.replace == Replace::UnloadFirst && total_bytes > 0 {
+            self.show(&mut owned, launch);
+        }
+    }
+
+    /// Lets the link lead to the model of a load, unless it leads to a later one.
+    fn show(&self, owned: &mut Owned, launch: &Launch) {
+        if launch.number > owned.shown {
+            owned.shown = launch.number;
+            owned.linked = Some(launch.chosen.clone());
+            self.link.send_replace(EngineLink::Running(launch.running.clone()));
+        }
+    }
+
+    fn settle(&self, launch: &Launch) {
+        let mut owned = self.owned();
+        self.show(&mut owned, launch);
+        if owned.newest == launch.number {
+            owned.pending = None;
+            self.loads.send_modify(LoadState::end);
+        }
+        if owned.shown == launch.number {
+            owned.loaded = owned.linked.clone();
+        }
+    }
+
+    /// Notes that a load failed. Returns the model to bring back, if none is left.
+    fn give_up(&self, launch: &Launch, error: AppError) -> Option<Chosen> {
+        let mut owned = self.owned();
+        if launch.number != owned.newest {
+            return None;
+        }
+        let model = launch.chosen.model.path.display();
+        tracing::warn!(%model, error = crate::error::in_full(&error), "a model was not loaded");
+        owned.pending = None;
+        self.loads.send_modify(|loads| loads.fail(&launch.chosen.model.id, &error));
+        if self.is_answering() {
+            return None;
+        }
+        let previous = owned.loaded.clone().filter(|_| !launch.is_last_resort);
+        if previous.is_none() {
+            self.link.send_replace(EngineLink::Unavailable(match error {
+                AppError::Engine(EngineError::LoadCancelled) => EngineError::ModelUnloaded.into(),
+                error => error,
+            }));
+        }
+        previous
+    }
+
+    async fn bring_back(self: Arc<Self>, previous: Chosen) {
+        let wishes = self.wishes.lock().await;
+        if self.is_answering() || self.owned().pending.is_some() {
+            // Somebody has chosen another one in the meantime.
+            return;
+        }
+        match self.check_and_launch(previous, &wishes, true).await {
+            Ok(launch) => self.follow_apart(launch),
+            Err(error) => self.forget_loads(EngineLink::Unavailable(error)),
+        }
+    }
+
+    /// Gives up the load under way. The present model stays, or comes back if it was unloaded for this.
+    pub fn cancel_load(&self) {
+        if let Some(handle) = &self.owned().pending {
+            handle.cancel_load();
+        }
+    }
+
+    // Ending.
+
+    /// Unloads the model and gives up a load under way; the thread stays. Requests end with
+    /// [`EngineError::ModelUnloaded`]. Returns what that gave back; `None` if no model was loaded.
+    pub async fn unload(&self) -> Option<FreedMemory> {
+        let _wishes = self.wishes.lock().await;
+        self.forget_loads(EngineLink::Unavailable(EngineError::ModelUnloaded.into()));
+        self.loads.send_modify(LoadState::end);
+        let freed = self.owned().thread.as_ref().map(|own| own.thread.unload())?;
+        tokio::time::timeout(UNLOAD_LIMIT, freed).await.ok()?.ok()
+    }
+
+    /// Makes every load so far one of the past, whatever it comes to.
+    fn forget_loads(&self, link: EngineLink) {
+        let mut owned = self.owned();
+        owned.newest += 1;
+        owned.shown = owned.newest;
+        owned.pending = None;
+        self.link.send_replace(link);
     }
 
     /// Ends the thread, waiting [`SHUTDOWN_LIMIT`] at most. Returns whether it ended.
     pub fn end_thread(&self) -> bool {
-        let Some(OwnedThread { thread, abandon }) = self.owned().take() else { return true };
+        let Some(OwnedThread { thread, abandon }) = self.owned().thread.take() else { return true };
         let (ended, wait) = mpsc::channel();
         std::thread::spawn(move || {
             thread.shutdown();
@@ -200,18 +403,24 @@ impl LocalEngine {
 
     /// Sets the gate's mode, now and for later starts.
     pub async fn set_gate_mode(&self, mode: GateMode) {
-        self.modes.lock().await.gate = mode;
-        if let EngineLink::Running(running) = &*self.link.borrow() {
-            running.handle.set_gate_mode(mode);
-        }
+        self.wishes.lock().await.gate = mode;
+        self.handles().for_each(|handle| handle.set_gate_mode(mode));
     }
 
     /// Sets whether forward passes may overlap the reading of tokens, now and for later starts.
     pub async fn set_overlap(&self, mode: OverlapMode) {
-        self.modes.lock().await.overlap = mode;
-        if let EngineLink::Running(running) = &*self.link.borrow() {
-            running.handle.set_overlap(mode);
-        }
+        self.wishes.lock().await.overlap = mode;
+        self.handles().for_each(|handle| handle.set_overlap(mode));
+    }
+
+    /// The models there are: the one that answers, and the one that is being loaded.
+    fn handles(&self) -> impl Iterator<Item = EngineHandle> {
+        let running = match &*self.link.borrow() {
+            EngineLink::Running(running) => Some(running.handle.clone()),
+            EngineLink::Starting | EngineLink::Unavailable(_) => None,
+        };
+        let pending = self.owned().pending.clone();
+        running.into_iter().chain(pending)
     }
 
     /// Frees what the engine keeps for the next requests of `owner`.
@@ -260,7 +469,7 @@ impl LocalEngine {
                     match running.readiness() {
                         Some(readiness) => return readiness.map(|()| running),
                         None => tokio::select! {
-                            _ = status.changed() => {}
+                            () = running.changed(status) => {}
                             _ = link.changed() => {}
                         },
                     }
@@ -269,8 +478,8 @@ impl LocalEngine {
         }
     }
 
-    fn owned(&self) -> std::sync::MutexGuard<'_, Option<OwnedThread>> {
-        // Held for a single assignment or take.
+    fn owned(&self) -> MutexGuard<'_, Owned> {
+        // Every change is complete when it panics, if it ever does.
         self.owned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

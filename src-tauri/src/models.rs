@@ -1,10 +1,12 @@
 //! Which model folder the app loads.
 
+pub mod fit;
+
 use std::{path::PathBuf, sync::Arc};
 
 use model_hub::{CatalogEntry, ModelFolder, list_models};
 
-use crate::error::AppError;
+use crate::{error::AppError, local_engine::read_config};
 
 /// Where models may lie, in order of preference.
 #[derive(Debug, Clone, Default)]
@@ -15,25 +17,50 @@ pub struct ModelPlaces {
     pub roots: Vec<PathBuf>,
 }
 
+/// A model to run, and the one that it stands in for.
+#[derive(Debug, Clone)]
+pub struct FoundModel {
+    /// The model.
+    pub model: ModelFolder,
+    /// The preferred one, by its id, and why it cannot be used.
+    pub passed_over: Option<(String, AppError)>,
+}
+
 impl ModelPlaces {
-    /// The first usable model.
+    /// The model called `preferred` if Braid can run it, else the first one that it can run, by its headers.
     ///
     /// # Errors
-    /// [`AppError::NoModel`] with the places that were looked at, [`AppError::BrokenModel`] if all models there are
-    /// broken, [`AppError::ModelList`].
-    pub fn first_usable(&self) -> Result<ModelFolder, AppError> {
-        let mut broken = None;
-        for entry in self.entries()? {
-            match entry {
-                CatalogEntry::Usable(model) => return Ok(model),
-                CatalogEntry::Broken { path, reason, .. } => {
-                    tracing::warn!(path = %path.display(), %reason, "a model folder is broken");
-                    broken.get_or_insert(AppError::BrokenModel { path, reason: Arc::new(reason) });
+    /// [`AppError::NoModel`] with the places that were looked at; [`AppError::BrokenModel`] or
+    /// [`AppError::UnsupportedModel`] of the first model if none can be used; [`AppError::ModelList`].
+    pub fn preferred_or_first(&self, preferred: Option<&str>) -> Result<FoundModel, AppError> {
+        let mut entries = self.entries()?;
+        let is_preferred = |entry: &CatalogEntry| preferred.is_some_and(|id| id_of(entry) == id);
+        // Stable: the others stay in order.
+        entries.sort_by_key(|entry| !is_preferred(entry));
+        let mut passed_over = preferred
+            .filter(|_| !entries.first().is_some_and(is_preferred))
+            .map(|id| (id.to_owned(), self.nothing_found()));
+        let mut unusable = None;
+        for entry in entries {
+            let is_preferred = is_preferred(&entry);
+            let id = id_of(&entry).to_owned();
+            match usable(entry) {
+                Ok(model) => return Ok(FoundModel { model, passed_over }),
+                Err(error) => {
+                    tracing::warn!(id, error = crate::error::in_full(&error), "a model cannot be used");
+                    if is_preferred {
+                        passed_over = Some((id, error.clone()));
+                    }
+                    unusable.get_or_insert(error);
                 }
             }
         }
+        Err(unusable.unwrap_or_else(|| self.nothing_found()))
+    }
+
+    fn nothing_found(&self) -> AppError {
         let looked_in = self.starter.clone().map_or_else(|| self.roots.clone(), |starter| vec![starter]);
-        Err(broken.unwrap_or(AppError::NoModel { looked_in }))
+        AppError::NoModel { looked_in }
     }
 
     fn entries(&self) -> Result<Vec<CatalogEntry>, AppError> {
@@ -54,6 +81,22 @@ impl ModelPlaces {
     }
 }
 
+fn id_of(entry: &CatalogEntry) -> &str {
+    match entry {
+        CatalogEntry::Usable(model) => &model.id,
+        CatalogEntry::Broken { id, .. } => id,
+    }
+}
+
+fn usable(entry: CatalogEntry) -> Result<ModelFolder, AppError> {
+    match entry {
+        CatalogEntry::Usable(model) => read_config(&model).map(|_| model),
+        CatalogEntry::Broken { path, reason, .. } => {
+            Err(AppError::BrokenModel { path, reason: Arc::new(reason) })
+        }
+    }
+}
+
 fn list(roots: &[PathBuf]) -> Result<Vec<CatalogEntry>, AppError> {
     list_models(roots).map_err(|error| AppError::ModelList(Arc::new(error)))
 }
@@ -67,11 +110,14 @@ mod tests {
     fn a_missing_model_is_told_with_the_places() {
         let root = tempfile::tempdir().expect("a temporary folder");
         let places = ModelPlaces { starter: None, roots: vec![root.path().join("models")] };
-        let error = places.first_usable().expect_err("nothing is there");
+        let error = places.preferred_or_first(None).expect_err("nothing is there");
         assert_eq!(error.code(), protocol::ErrorCode::ModelMissing);
         assert!(error.to_string().contains("models"), "{error}");
         let named = ModelPlaces { starter: Some(root.path().join("gone")), ..places };
-        assert_eq!(named.first_usable().expect_err("gone").code(), protocol::ErrorCode::ModelMissing);
+        assert_eq!(
+            named.preferred_or_first(None).expect_err("gone").code(),
+            protocol::ErrorCode::ModelMissing
+        );
     }
 
     #[test]
@@ -84,7 +130,10 @@ mod tests {
             ModelPlaces { starter: None, roots: vec![root.path().to_owned()] },
             ModelPlaces { starter: Some(folder.clone()), roots: Vec::new() },
         ] {
-            assert_eq!(places.first_usable().expect_err("half").code(), protocol::ErrorCode::ModelUnusable);
+            assert_eq!(
+                places.preferred_or_first(None).expect_err("half").code(),
+                protocol::ErrorCode::ModelUnusable
+            );
         }
     }
 }

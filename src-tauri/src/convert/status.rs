@@ -67,11 +67,11 @@ fn phase(phase: &engine::EnginePhase, pulse: Pulse) -> EnginePhase {
     let stopped = || failed(&engine::EngineError::Stopped.into());
     match phase {
         engine::EnginePhase::Failed(error) => failed(&error.clone().into()),
-        engine::EnginePhase::Replaced => failed(&engine::EngineError::ModelReplaced.into()),
         engine::EnginePhase::Unloaded => failed(&engine::EngineError::ModelUnloaded.into()),
         engine::EnginePhase::Stopped => stopped(),
         engine::EnginePhase::Loading { .. } | engine::EnginePhase::Ready if pulse == Pulse::Dead => stopped(),
-        engine::EnginePhase::Loading { .. } => EnginePhase::Loading,
+        // Of one that was replaced, the next status tells of its successor.
+        engine::EnginePhase::Loading { .. } | engine::EnginePhase::Replaced => EnginePhase::Loading,
         engine::EnginePhase::Ready => match pulse {
             Pulse::Stuck { silent_for } => EnginePhase::Failed {
                 code: ErrorCode::EngineFailed,

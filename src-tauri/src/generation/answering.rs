@@ -100,18 +100,26 @@ impl Answering {
         engine: &LocalEngine,
     ) -> Result<Option<(RunningEngine, EventReceiver)>, AppError> {
         self.send([StreamEventBody::Queued { ahead: 0 }]);
-        let running = tokio::select! {
-            running = engine.ready() => running?,
-            _ = self.ticket.stopped() => return Ok(None),
-        };
-        let params = sampling_settings::resolve(&self.asked.settings, &running.tokenizer)?;
-        let prompt = self.prompt_tokens(&running).await?;
-        if self.ticket.stop_cause().is_some() {
-            return Ok(None);
+        loop {
+            let running = tokio::select! {
+                running = engine.ready() => running?,
+                _ = self.ticket.stopped() => return Ok(None),
+            };
+            let params = sampling_settings::resolve(&self.asked.settings, &running.tokenizer)?;
+            let prompt = self.prompt_tokens(&running).await?;
+            if self.ticket.stop_cause().is_some() {
+                return Ok(None);
+            }
+            match self.submit_to(&running, prompt, params).await {
+                // Nothing was said yet, so the successor can say it all.
+                Err(AppError::Engine(EngineError::ModelReplaced)) => {}
+                submitted => {
+                    let (id, receiver) = submitted?;
+                    self.ticket.submitted(running.handle.clone(), id);
+                    return Ok(Some((running, receiver)));
+                }
+            }
         }
-        let (id, receiver) = self.submit_to(&running, prompt, params).await?;
-        self.ticket.submitted(running.handle.clone(), id);
-        Ok(Some((running, receiver)))
     }
 
     /// Submits from a thread that may work for a while: a grammar is compiled there.
@@ -128,8 +136,8 @@ impl Answering {
         Ok(work.await.map_err(|_| AppError::TaskPanicked)??)
     }
 
-    async fn prompt_tokens(&mut self, running: &RunningEngine) -> Result<Vec<TokenId>, AppError> {
-        let (tokenizer, messages) = (running.tokenizer.clone(), std::mem::take(&mut self.asked.messages));
+    async fn prompt_tokens(&self, running: &RunningEngine) -> Result<Vec<TokenId>, AppError> {
+        let (tokenizer, messages) = (running.tokenizer.clone(), self.asked.messages.clone());
         let options = RenderOptions::default();
         let work = tokio::task::spawn_blocking(move || tokenizer.prompt_tokens(&messages, &options));
         let tokens = work.await.map_err(|_| AppError::TaskPanicked)?;
@@ -226,10 +234,12 @@ impl Answering {
         let receipt = self.receipt(summary);
         match (self.failure.take(), self.ticket.stop_cause(), error) {
             (Some(own), _, _) => Ending::Failed(own, receipt),
-            // The engine was shut down under an answer that was being stopped anyway.
-            (None, Some(cause), EngineError::Stopped) => {
-                Ending::Finished(answer::cancelled(Some(cause)), receipt)
-            }
+            // The engine or its model went away under an answer that was being stopped anyway.
+            (
+                None,
+                Some(cause),
+                EngineError::Stopped | EngineError::ModelReplaced | EngineError::ModelUnloaded,
+            ) => Ending::Finished(answer::cancelled(Some(cause)), receipt),
             (None, _, error) => Ending::Failed(error.into(), receipt),
         }
     }

@@ -3,6 +3,7 @@
 mod answers;
 mod details;
 mod engine_life;
+mod loading;
 mod support;
 mod tabs;
 mod versions;

@@ -13,13 +13,14 @@ use std::{
 use app::{
     error::AppError,
     generation,
-    local_engine::{EngineSource, LocalEngine},
+    local_engine::{EngineSource, LoadRequest, LocalEngine, ModelStart, Preflight},
+    models::FoundModel,
     state::AppState,
     stream::{FrameSink, SinkClosed},
 };
 use engine::{
-    EngineConfig, EngineHandle, EngineThread,
-    testing::{LoadGate, Script, ScriptedLoad, byte_tokenizer},
+    EngineHandle, EngineThread, Replace,
+    testing::{LoadFault, LoadGate, Script, ScriptedLoad, byte_tokenizer},
 };
 use model_hub::{ModelFolder, ModelSource};
 use protocol::{
@@ -33,6 +34,9 @@ use tokio::sync::watch;
 /// Longest wait for anything in a test.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
+/// Slices of every load.
+pub const SLICES: u64 = 3;
+
 /// What the scripted source does next; tests change it between starts.
 #[derive(Clone)]
 pub struct Plan {
@@ -40,6 +44,12 @@ pub struct Plan {
     /// Where loading waits.
     pub gate: LoadGate,
     pub has_model: bool,
+    /// How loading the model of this id goes wrong.
+    pub fault: Option<(&'static str, LoadFault)>,
+    /// What is wrong with models before they are loaded.
+    pub refusal: Option<AppError>,
+    /// What becomes of the model that runs meanwhile.
+    pub replace: Replace,
     pub tokenizer: fn() -> Result<Tokenizer, TextError>,
 }
 
@@ -49,6 +59,9 @@ impl Plan {
             script: script.into(),
             gate: LoadGate::closed_after(u64::MAX),
             has_model: true,
+            fault: None,
+            refusal: None,
+            replace: Replace::Beside,
             tokenizer: byte_tokenizer,
         }
     }
@@ -56,30 +69,62 @@ impl Plan {
 
 struct ScriptedSource(Arc<Mutex<Plan>>);
 
-impl EngineSource for ScriptedSource {
-    fn open_model(&self) -> Result<(ModelFolder, Tokenizer), AppError> {
-        let Plan { has_model, tokenizer, .. } = self.0.lock().expect("no test panics while it plans").clone();
-        if !has_model {
-            return Err(AppError::NoModel { looked_in: vec!["/nowhere".into()] });
-        }
-        let folder = ModelFolder {
-            id: "scripted".into(),
-            name: "Scripted".into(),
-            path: PathBuf::new(),
-            source: ModelSource::Folder,
-            origin: PathBuf::new(),
-            bytes: 0,
-            architecture: "scripted".into(),
-            quantisation: "none".into(),
-            context_tokens: None,
-            licence: None,
-        };
-        Ok((folder, tokenizer().expect("a temporary folder can be written")))
+/// A model folder that is not there: its id decides what it is.
+pub fn model(id: &str) -> ModelFolder {
+    ModelFolder {
+        id: id.into(),
+        name: id.into(),
+        path: PathBuf::from(id),
+        source: ModelSource::Folder,
+        origin: PathBuf::from(id),
+        bytes: 0,
+        architecture: "scripted".into(),
+        quantisation: "none".into(),
+        context_tokens: None,
+        licence: None,
+    }
+}
+
+impl ScriptedSource {
+    fn plan(&self) -> Plan {
+        self.0.lock().expect("no test panics while it plans").clone()
     }
 
-    fn spawn(&self, config: EngineConfig, _: &ModelFolder) -> io::Result<(EngineThread, EngineHandle)> {
-        let Plan { script, gate, .. } = self.0.lock().expect("no test panics while it plans").clone();
-        EngineThread::spawn(config, move || Ok(ScriptedLoad::new(script, 2).behind(&gate)))
+    fn load(&self, model: &ModelFolder) -> ScriptedLoad {
+        let Plan { script, gate, fault, .. } = self.plan();
+        let load = ScriptedLoad::new(script, SLICES).behind(&gate);
+        match fault {
+            Some((id, fault)) if id == model.id => load.with_fault(fault),
+            _ => load,
+        }
+    }
+}
+
+impl EngineSource for ScriptedSource {
+    fn find_model(&self, preferred: Option<&str>) -> Result<FoundModel, AppError> {
+        if !self.plan().has_model {
+            return Err(AppError::NoModel { looked_in: vec!["/nowhere".into()] });
+        }
+        Ok(FoundModel { model: model(preferred.unwrap_or("scripted")), passed_over: None })
+    }
+
+    fn preflight(&self, _: &ModelFolder, _: LoadRequest) -> Result<Preflight, AppError> {
+        let Plan { tokenizer, replace, refusal, .. } = self.plan();
+        if let Some(error) = refusal {
+            return Err(error);
+        }
+        let tokenizer = tokenizer().expect("a temporary folder can be written");
+        Ok(Preflight { tokenizer, context_tokens: None, replace })
+    }
+
+    fn spawn(&self, start: ModelStart<'_>) -> io::Result<(EngineThread, EngineHandle)> {
+        let load = self.load(start.model);
+        EngineThread::spawn(start.config, || Ok(load))
+    }
+
+    fn replace(&self, thread: &EngineThread, start: ModelStart<'_>, replace: Replace) -> EngineHandle {
+        let load = self.load(start.model);
+        thread.replace(start.config, || Ok(load), replace)
     }
 }
 
