@@ -240,8 +240,8 @@ test('a gated model explains what it wants, and downloads once a token is set', 
 	const repo = 'mlx-community/gemma-3-27b-it-4bit';
 	await page.locator(`[data-repo="${repo}"] > button`).click();
 	await page.getByTestId('start-download').click();
-	const refusal = page.getByTestId('notice').filter({ hasText: 'does not let you have this model' });
-	await refusal.waitFor();
+	const refusal = () => page.getByTestId('start-failure').textContent();
+	await expect.poll(refusal).toContain('does not let you have this model yet');
 	expect(await page.getByTestId('remote-details').textContent()).toContain(`https://huggingface.co/${repo}`);
 	await page.locator('[data-testid=hub-settings] summary').click();
 	await page.getByTestId('hub-token').fill('hf_scripted');

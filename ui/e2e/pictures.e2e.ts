@@ -95,5 +95,75 @@ for (const colorScheme of ['light', 'dark'] as const) {
 			await failed.getByTestId('engine-failed').waitFor();
 			await shot(failed, 'engine-failed');
 		});
+
+		test(`pictures of the models, ${colorScheme}, ${name}`, { timeout: 120_000 }, async () => {
+			const open = (scenario: string) => openApp(scenario, { colorScheme, viewport });
+			const shot = async (page: Awaited<ReturnType<typeof openApp>>, what: string) => {
+				await page.screenshot({ path: `${pictures}/models-${what}-${colorScheme}-${name}.png` });
+				await page.close();
+			};
+			const row = (page: Awaited<ReturnType<typeof openApp>>, model: string) =>
+				page.getByTestId('model').filter({ hasText: model });
+
+			const menu = await open('models');
+			await menu.getByTestId('model-chip').click();
+			await menu.getByTestId('model-menu').waitFor();
+			await shot(menu, 'menu');
+
+			const fit = await open('models');
+			await fit.getByTestId('open-models').click();
+			await row(fit, 'Qwen3-4B').getByTestId('open-fit').click();
+			await fit.getByTestId('start-load').waitFor();
+			await shot(fit, 'fit');
+
+			const large = await open('models');
+			await large.getByTestId('open-models').click();
+			await row(large, 'Llama-3.3').getByTestId('open-fit').click();
+			await large.getByTestId('load-anyway').click();
+			await large.getByTestId('confirm-load').scrollIntoViewIfNeeded();
+			await shot(large, 'too-large');
+
+			const loading = await open('slowLoad');
+			await loading.getByTestId('open-models').click();
+			await row(loading, 'tiny-gemma').getByTestId('open-fit').click();
+			await loading.getByTestId('start-load').click();
+			await loading.locator('[data-testid=load-progress][aria-valuenow="10"]').waitFor();
+			await loading.getByTestId('import-folder').click();
+			await loading.getByTestId('import-choice').waitFor();
+			await shot(loading, 'loading');
+
+			const failed = await open('loadFails');
+			await failed.getByTestId('open-models').click();
+			await row(failed, 'tiny-gemma').getByTestId('open-fit').click();
+			await failed.getByTestId('start-load').click();
+			await failed.getByTestId('load-failure').waitFor();
+			await row(failed, 'Phi-3').getByTestId('delete-model').click();
+			await shot(failed, 'failed');
+
+			const more = await open('models');
+			await more.getByTestId('open-models').click();
+			await more.getByTestId('section-more').click();
+			await more.getByTestId('hub-search').fill('mlx');
+			await more.locator('[data-testid=remote-model] > button').nth(0).click();
+			await more.getByTestId('start-download').waitFor();
+			await shot(more, 'search');
+
+			const downloads = await open('downloadFails');
+			await downloads.getByTestId('open-models').click();
+			await downloads.getByTestId('section-more').click();
+			await downloads.getByTestId('hub-search').fill('mlx');
+			await downloads.locator('[data-testid=remote-model] > button').nth(0).click();
+			await downloads.getByTestId('start-download').click();
+			await downloads.getByTestId('download-failure').waitFor();
+			await downloads.locator('[data-testid=remote-model] > button').nth(1).click();
+			await downloads.getByTestId('start-download').click();
+			await downloads.locator('[data-testid=hub-settings] summary').click();
+			await downloads.getByTestId('models-view').evaluate((view) => view.scrollTo(0, 0));
+			await shot(downloads, 'downloads');
+
+			const none = await open('noModel');
+			await none.getByTestId('composer-blocked').waitFor();
+			await shot(none, 'none');
+		});
 	}
 }

@@ -10,6 +10,7 @@ import { wordingOf } from './ipc/errors';
 import type { AppStart, GateMode, OverlapMode } from './ipc/wire';
 import type { Notices } from './notices.svelte';
 import { bytes } from './format';
+import { nameOfPath } from './models/modelWords';
 import { ModelsState } from './models/models.svelte';
 import type { StatusChanges } from './models/statusChanges';
 import { Settings } from './settings/settings.svelte';
@@ -220,9 +221,10 @@ export class Workspace {
 	}
 
 	/** Says what has happened to models while the person looks elsewhere. */
-	#tellNews({ loadedModelId, loadFailure, done, failed }: StatusChanges) {
+	#tellNews({ loadedModelId, loadFailure, done, failed, imported }: StatusChanges) {
 		const look = { label: 'Open Models', run: () => this.showModels() };
 		if (loadedModelId !== null) this.notices.say(`${this.models.nameOf(loadedModelId)} is ready.`);
+		for (const { source } of imported) this.notices.say(`${nameOfPath(source)} is imported.`);
 		if (this.screen !== 'models') {
 			if (loadFailure) {
 				const { title } = wordingOf(loadFailure.problem.code);

@@ -117,7 +117,7 @@ export const errorWording = {
 	modelUnusable: {
 		severity: 'error',
 		title: 'The model’s files are damaged or not supported',
-		advice: 'Delete it and get it again, or load another one: all under Models.',
+		advice: 'Delete the model and get it again, or load another one.',
 		wayOut: 'openModels',
 	},
 	modelUnsupported: {

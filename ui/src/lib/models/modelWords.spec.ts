@@ -7,6 +7,7 @@ import {
 	dayOf,
 	downloadWords,
 	factsOf,
+	nameOfPath,
 	offerWords,
 	originWords,
 	percent,
@@ -50,6 +51,15 @@ it('takes the day out of the hub’s date and nothing out of what is no date', (
 	expect(dayOf('2026-06-12T08:15:00.000Z')).toBe('2026-06-12');
 	expect(dayOf('yesterday')).toBe('');
 	expect(dayOf(null)).toBe('');
+});
+
+it.each([
+	['/data/models/tiny', 'tiny'],
+	['/data/models/tiny/', 'tiny'],
+	['C:\\models\\tiny.gguf', 'tiny.gguf'],
+	['/', '/'],
+])('the name of %s is %s', (path, name) => {
+	expect(nameOfPath(path)).toBe(name);
 });
 
 it('lists only the facts that are known', () => {

@@ -7,6 +7,11 @@ export function percent(done: number, total: number): number {
 	return Math.max(0, Math.min(100, Math.floor((done / total) * 100)));
 }
 
+/** Last part of a path, whichever way its slashes lean. */
+export function nameOfPath(path: string): string {
+	return path.split(/[\\/]/).findLast((part) => part !== '') ?? path;
+}
+
 /** Time that is left, rounded as a person would say it. */
 export function timeLeft(leftMs: number): string {
 	const seconds = Math.ceil(leftMs / 1000);

@@ -3,7 +3,14 @@ import { expect, it } from 'vitest';
 import { downloadOf, modelsStatusOf } from '../testing/samples';
 import { changesBetween } from './statusChanges';
 
-const nothing = { isListStale: false, loadedModelId: null, loadFailure: null, done: [], failed: [] };
+const nothing = {
+	isListStale: false,
+	loadedModelId: null,
+	loadFailure: null,
+	done: [],
+	failed: [],
+	imported: [],
+};
 const load = { modelId: 'b', doneBytes: 5, totalBytes: 10 };
 const problem = { code: 'modelUnusable' as const, detail: 'a tensor is missing' };
 
@@ -58,6 +65,13 @@ it('a model loaded anew that was cancelled claims nothing', () => {
 it('a failure is told once', () => {
 	const failed = modelsStatusOf({ loadFailure: { modelId: 'b', problem } });
 	expect(changesBetween(failed, structuredClone(failed)).loadFailure).toBeNull();
+});
+
+it('an import that is gone has ended with a model if the list grew, and was cancelled otherwise', () => {
+	const running = { importId: 'i1', source: '/x/tiny.gguf', doneBytes: 1, totalBytes: 2, problem: null };
+	const before = modelsStatusOf({ imports: [running] });
+	expect(changesBetween(before, modelsStatusOf({ listRevision: 2 })).imported).toEqual([running]);
+	expect(changesBetween(before, modelsStatusOf()).imported).toEqual([]);
 });
 
 it('downloads are told when they end, not while they stay so', () => {

@@ -1,4 +1,4 @@
-import type { DownloadStatus, ModelLoadFailure, ModelsStatus } from '../ipc/wire';
+import type { DownloadStatus, ModelImport, ModelLoadFailure, ModelsStatus } from '../ipc/wire';
 
 /** What a status says that the one before did not. */
 export interface StatusChanges {
@@ -11,13 +11,22 @@ export interface StatusChanges {
 	done: DownloadStatus[];
 	/** Downloads that stand still now because of a failure. */
 	failed: DownloadStatus[];
+	/** Imports that have ended with a model. */
+	imported: ModelImport[];
 }
+
+const nothing: StatusChanges = {
+	isListStale: false,
+	loadedModelId: null,
+	loadFailure: null,
+	done: [],
+	failed: [],
+	imported: [],
+};
 
 /** Compares two statuses; the first one of a window brings no news but the list. */
 export function changesBetween(before: ModelsStatus | null, after: ModelsStatus): StatusChanges {
-	if (before === null) {
-		return { isListStale: true, loadedModelId: null, loadFailure: null, done: [], failed: [] };
-	}
+	if (before === null) return { ...nothing, isListStale: true };
 	const phaseBefore = new Map(before.downloads.map(({ downloadId, phase }) => [downloadId, phase.kind]));
 	const became = (kind: DownloadStatus['phase']['kind']) =>
 		after.downloads.filter(
@@ -28,11 +37,18 @@ export function changesBetween(before: ModelsStatus | null, after: ModelsStatus)
 	// The same model may have been loaded anew, with another context.
 	const isAnew =
 		before.load?.modelId === loadedModelId && after.loadedContextTokens !== before.loadedContextTokens;
+	const isListStale = after.listRevision !== before.listRevision;
+	const stillThere = new Set(after.imports.map(({ importId }) => importId));
+	const gone = before.imports.filter(
+		({ importId, problem }) => problem === null && !stillThere.has(importId),
+	);
 	return {
-		isListStale: after.listRevision !== before.listRevision,
+		isListStale,
 		loadedModelId: isOther || isAnew ? loadedModelId : null,
 		loadFailure: before.loadFailure === null ? after.loadFailure : null,
 		done: became('done'),
 		failed: became('failed'),
+		// One that was cancelled adds nothing to the list.
+		imported: isListStale ? gone : [],
 	};
 }
