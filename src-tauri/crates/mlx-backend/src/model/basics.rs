@@ -11,6 +11,9 @@ use crate::error::Result;
 /// Context window of a config that names none.
 const DEFAULT_CONTEXT_TOKENS: i32 = 2048;
 
+/// Widest head.
+const MAX_HEAD_WIDTH: i32 = 1 << 14;
+
 /// Most layers of a decoder.
 const MAX_LAYERS: usize = 1024;
 
@@ -107,6 +110,7 @@ impl Basics {
             None if hidden % heads == 0 => hidden / heads,
             None => return Err(fields.malformed(format!("{heads} heads do not divide hidden_size {hidden}"))),
         };
+        expect_width(fields, head_dim)?;
         // Before anything is made for each of them.
         let layers = fields.size("num_hidden_layers")? as usize;
         if layers > MAX_LAYERS {
@@ -197,6 +201,17 @@ impl Basics {
             head: HeadDesign { is_tied: self.is_tied, scale: None, softcap: None },
             tensors: TensorNames::PLAIN,
         }
+    }
+}
+
+/// Refuses heads so wide that their frequencies alone would take long to compute.
+///
+/// # Errors
+/// [`crate::MlxError::Config`].
+pub fn expect_width(fields: &Fields<'_>, head_dim: i32) -> Result<()> {
+    match head_dim {
+        ..=MAX_HEAD_WIDTH => Ok(()),
+        wider => Err(fields.malformed(format!("heads must be 2 to {MAX_HEAD_WIDTH} wide, but are {wider}"))),
     }
 }
 

@@ -283,6 +283,13 @@ impl Design {
     /// # Errors
     /// The sizes that do not fit.
     pub(crate) fn check(&self) -> Result<(), String> {
+        for rope in &self.ropes {
+            let last = rope.inverse_frequencies_at(i32::try_from(self.context_tokens).unwrap_or(i32::MAX));
+            let all = rope.inverse_frequencies.iter().chain(&*last).chain([&rope.magnitude]);
+            if !all.into_iter().all(|number| number.is_finite()) {
+                return Err(format!("positions with a base of {} turn by more than a number", rope.base));
+            }
+        }
         for (index, layer) in self.layers.iter().enumerate() {
             let AttentionDesign { heads, kv_heads, head_dim, kv, rope, .. } = layer.attention;
             if heads % kv_heads != 0 || head_dim % 2 != 0 {

@@ -3,7 +3,7 @@
 //! Layers look through a window or at everything; those have heads of another width. The last layers share the keys of
 //! earlier ones, and each layer may get an embedding of its own for every token. As mlx-lm 0.32.2 computes it.
 
-use super::basics::{Basics, TiedByDefault, sliding_layers};
+use super::basics::{Basics, TiedByDefault, expect_width, sliding_layers};
 use super::design::{
     Activation, AttentionDesign, BlockNorms, Design, GatedDesign, HeadNorms, KvSource, LayerDesign,
     LayerInputs, MlpDesign, TensorNames, Values,
@@ -122,6 +122,7 @@ struct Kinds {
 impl Kinds {
     fn read(fields: &Fields<'_>, basics: &Basics) -> Result<Kinds> {
         let full_head_dim = fields.optional_size("global_head_dim")?.unwrap_or(512);
+        expect_width(fields, full_head_dim)?;
         let own_kv_heads = fields.optional_size("num_global_key_value_heads")?;
         let (full_values, full_kv_heads) = match fields.flag("attention_k_eq_v")? {
             true => (Values::NormedKeys, own_kv_heads.unwrap_or(basics.kv_heads)),

@@ -9,6 +9,7 @@ mod faults;
 mod folder;
 mod formula;
 mod heads;
+mod hostile;
 mod kv_cache;
 mod linear;
 mod loading;
