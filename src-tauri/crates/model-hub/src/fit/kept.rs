@@ -10,7 +10,8 @@ use crate::{TensorHeader, WeightDtype, WeightHeaders};
 pub enum WeightStorage {
     /// As the files have them: GPUs.
     AsStored,
-    /// In f32, but for affine 4- and 8-bit weights, which stay packed with scales and biases in f32: the CPU.
+    /// In f32, but for affine 4- and 8-bit weights and packed stacks of experts, which stay packed, with affine scales and
+    /// biases in f32: the CPU.
     FullPrecision,
 }
 
@@ -82,7 +83,8 @@ fn in_full_precision(
         None if tensor.dtype.is_float() => numbers(tensor).saturating_mul(F32_BYTES),
         None => tensor.bytes,
         Some(packed) => match (packed.stays_packed(group_weights), is_part) {
-            (true, true) => numbers(tensor).saturating_mul(F32_BYTES),
+            (true, true) if tensor.dtype.is_float() => numbers(tensor).saturating_mul(F32_BYTES),
+            (true, true) => tensor.bytes,
             (true, false) => tensor.bytes,
             (false, true) => 0,
             (false, false) => packed.weights(group_weights).saturating_mul(F32_BYTES),
@@ -125,7 +127,8 @@ impl Packed<'_> {
     }
 
     fn stays_packed(&self, group_weights: Option<u64>) -> bool {
-        self.biases.is_some() && matches!(self.bits(group_weights), Some(4 | 8))
+        let is_stack = self.words.shape.len() > 2;
+        is_stack || (self.biases.is_some() && matches!(self.bits(group_weights), Some(4 | 8)))
     }
 
     fn weights(&self, group_weights: Option<u64>) -> u64 {

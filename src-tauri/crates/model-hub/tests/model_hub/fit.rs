@@ -126,7 +126,7 @@ fn it_fits_an_h200_with_eight_whole_contexts() {
 }
 
 #[test]
-fn the_cpu_keeps_4_and_8_bits_packed_and_everything_else_in_f32() {
+fn the_cpu_keeps_4_and_8_bits_and_stacks_packed_and_everything_else_in_f32() {
     let facts = KvFacts { bytes_per_token: 1, context_tokens: 64, layers: 1, vocab: 512, hidden: 256 };
     let kept = |tensors: Vec<TensorHeader>| {
         let mut all = packed("model.embed_tokens", 512, 256, 4, 64).to_vec();
@@ -157,6 +157,11 @@ fn the_cpu_keeps_4_and_8_bits_packed_and_everything_else_in_f32() {
         4 * 16 * 256 / 2 + 4 * 16 * 4 * 2 * 4,
         "4 bits, groups of 64, as the embedding"
     );
+    let stacked = vec![
+        tensor("model.layers.0.mlp.experts.up.weight", WeightDtype::U32, &[4, 16, 32]),
+        tensor("model.layers.0.mlp.experts.up.scales", WeightDtype::U8, &[4, 16, 8]),
+    ];
+    assert_eq!(kept(stacked), 4 * 16 * 256 / 2 + 4 * 16 * 8, "mxfp4 as in the files");
 }
 
 #[test]
