@@ -264,6 +264,10 @@ impl Drop for Ending {
             None => DownloadPhase::Failed(HubError::Aborted),
         };
         if let Some(entry) = self.inner.state().find(&self.id) {
+            if !matches!(phase, DownloadPhase::Done { .. }) {
+                // Writes that were under way have ended since: what is on disk counts.
+                entry.sink = self.inner.sink(&entry.record.get());
+            }
             entry.phase = phase;
             entry.run = None;
         }

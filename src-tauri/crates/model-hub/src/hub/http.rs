@@ -270,9 +270,16 @@ fn redirect_target(from: &Url, headers: &HeaderMap) -> Result<Url, HubError> {
     }
 }
 
-/// `Retry-After` as a time from now: it is a number of seconds or a date.
+/// How long an answer asks to wait: `Retry-After` in seconds or as a date, else the reset time of `RateLimit`.
+///
+/// Source: RFC 9110, section 10.2.3; draft-ietf-httpapi-ratelimit-headers-09, section 4.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    let text = |name: &str| headers.get(name)?.to_str().ok();
+    let Some(value) = text(RETRY_AFTER.as_str()).map(str::trim) else {
+        let reset =
+            text("ratelimit")?.split(';').find_map(|parameter| parameter.trim().strip_prefix("t="))?;
+        return reset.parse().ok().map(Duration::from_secs);
+    };
     if let Ok(seconds) = value.parse() {
         return Some(Duration::from_secs(seconds));
     }

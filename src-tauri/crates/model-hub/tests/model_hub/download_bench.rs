@@ -7,7 +7,9 @@ use std::{
     time::Duration,
 };
 
-use model_hub::{DownloadId, DownloadOptions, DownloadPhase, DownloadStatus, Downloads, HubError};
+use model_hub::{
+    DownloadId, DownloadOptions, DownloadPhase, DownloadStatus, Downloads, Hub, HubConfig, HubError,
+};
 
 use crate::hub_server::{COMMIT, HubServer, REPO};
 
@@ -42,8 +44,20 @@ impl Bench {
 
     pub async fn with(options: DownloadOptions) -> Self {
         let server = HubServer::with_model().await;
+        let hub = server.hub();
+        Self::of(server, hub, options).await
+    }
+
+    /// One that waits for a byte for a second only.
+    pub async fn impatient(options: DownloadOptions) -> Self {
+        let server = HubServer::with_model().await;
+        let config = HubConfig { stall_timeout: Duration::from_secs(1), ..server.config() };
+        Self::of(server, Hub::new(config).unwrap(), options).await
+    }
+
+    async fn of(server: HubServer, hub: Hub, options: DownloadOptions) -> Self {
         let cache = tempfile::tempdir().unwrap();
-        let downloads = Downloads::open_with(cache.path(), server.hub(), options).await.unwrap();
+        let downloads = Downloads::open_with(cache.path(), hub, options).await.unwrap();
         Self { server, cache, downloads }
     }
 
@@ -99,7 +113,7 @@ pub async fn wait_for(
 ) -> DownloadStatus {
     let mut watch = downloads.watch();
     let met = |list: &Vec<DownloadStatus>| list.iter().any(|status| status.id == *id && is_met(status));
-    let list = tokio::time::timeout(Duration::from_secs(30), watch.wait_for(met)).await;
+    let list = tokio::time::timeout(Duration::from_secs(120), watch.wait_for(met)).await;
     let list = list.expect("the download gets there").unwrap();
     list.iter().find(|status| status.id == *id).unwrap().clone()
 }

@@ -15,7 +15,7 @@ use model_hub::{Disk, DownloadOptions, DownloadPhase, HubError, SystemDisk};
 
 use crate::{
     download_bench::{Bench, FILES, FIRST, options, settled, settled_after_pause, wait_for},
-    hub_server::Fault,
+    hub_server::{Fault, noise},
 };
 
 /// A disk with as much space as a test says.
@@ -40,11 +40,12 @@ impl Disk for SmallDisk {
     }
 
     fn write(&self, file: &mut File, bytes: &[u8]) -> io::Result<()> {
-        let left = self.writable_bytes.load(Ordering::Relaxed);
-        let count = left.min(bytes.len() as u64);
-        self.writable_bytes.store(left - count, Ordering::Relaxed);
+        let wanted = bytes.len() as u64;
+        let less = |left: u64| Some(left.saturating_sub(wanted));
+        let left = self.writable_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        let count = left.unwrap_or(0).min(wanted);
         file.write_all(&bytes[..count as usize])?;
-        if count < bytes.len() as u64 { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+        if count < wanted { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
     }
 
     fn link(&self, target: &Path, link: &Path) -> io::Result<()> {
@@ -73,13 +74,16 @@ async fn a_disk_that_fills_up_stops_the_download_and_keeps_its_parts() {
         let disk = SmallDisk::new(10_000_000, if has_warning { u64::MAX } else { 250_000 });
         let options = DownloadOptions { disk: disk.clone(), space_check_bytes: 100_000, ..options() };
         let bench = Bench::with(options).await;
-        bench.server.fault(FIRST, Fault::Stall(150_000));
+        // Much more than a client reads at once, so that space is looked at in between.
+        bench.server.replace(FIRST, &noise(8, 3_000_000));
+        bench.server.fault(FIRST, Fault::Hold(150_000));
         let id = bench.start().await;
         if has_warning {
             wait_for(&bench.downloads, &id, |status| status.files_done == FILES - 1).await;
             // Somebody else filled it meanwhile.
             disk.free_bytes.store(1_000, Ordering::Relaxed);
         }
+        bench.server.release();
         let phase = settled(&bench.downloads, &id).await;
         let DownloadPhase::Failed(HubError::DiskFull { needed_bytes, .. }) = phase else {
             panic!("{phase:?}")

@@ -79,13 +79,13 @@ async fn damage_is_fetched_once_more_and_then_reported() {
 
 #[tokio::test]
 async fn silence_is_a_broken_connection() {
-    let bench = Bench::new().await;
+    let bench = Bench::impatient(options()).await;
     bench.server.fault(SECOND, Fault::Stall(40_000));
     let phase = bench.run().await;
     bench.assert_complete(&phase);
     assert_eq!(bench.server.fetches(SECOND)[1].header("range"), Some("bytes=40000-"));
 
-    let bench = Bench::with(DownloadOptions { tries: 2, ..options() }).await;
+    let bench = Bench::impatient(DownloadOptions { tries: 2, ..options() }).await;
     bench.server.always(SECOND, Fault::Stall(0));
     let error = bench.fail().await;
     assert!(matches!(error, HubError::Timeout { .. }), "{error:?}");

@@ -140,6 +140,7 @@ async fn cancelling_keeps_what_a_snapshot_uses_and_a_complete_model() {
 async fn downloads_beyond_the_limit_wait_their_turn() {
     let bench = Bench::with(DownloadOptions { running_max: 1, ..options() }).await;
     bench.server.add_small("a.gguf", b"a");
+    bench.server.add_small("b.gguf", b"b");
     let listing = bench.server.hub().listing(REPO, "main").await.unwrap();
     bench.server.always(FIRST, Fault::Stall(0));
     let first = bench.downloads.start(&listing).await.unwrap();
@@ -147,6 +148,9 @@ async fn downloads_beyond_the_limit_wait_their_turn() {
     assert_ne!(first, second);
     assert_eq!(bench.downloads.start(&listing).await.unwrap(), first, "one that runs is not started twice");
     wait_for(&bench.downloads, &second, |status| matches!(status.phase, DownloadPhase::Queued)).await;
+    let third = bench.downloads.start(&listing.with_gguf("b.gguf").unwrap()).await.unwrap();
+    bench.downloads.cancel(&third).await.unwrap();
+    assert_eq!(bench.downloads.list().len(), 2, "one that waits is gone at once");
     bench.downloads.pause(&first).await.unwrap();
     let phase = settled(&bench.downloads, &second).await;
     let DownloadPhase::Done { folder } = phase else { panic!("{phase:?}") };

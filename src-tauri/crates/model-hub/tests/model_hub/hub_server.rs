@@ -42,6 +42,8 @@ pub enum Fault {
     Short(usize),
     /// After so many bytes nothing comes any more.
     Stall(usize),
+    /// After so many bytes nothing comes until [`HubServer::release`].
+    Hold(usize),
     /// Ranges are not known: the whole file comes.
     IgnoreRange,
     /// The range is another than the one asked for.
@@ -113,6 +115,7 @@ pub struct HubServer {
 struct Shared {
     cdn: SocketAddr,
     state: Mutex<State>,
+    released: Notify,
 }
 
 pub fn sha256(content: &[u8]) -> String {
@@ -137,7 +140,7 @@ impl HubServer {
         let hub_listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let cdn_listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (hub, cdn) = (hub_listener.local_addr().unwrap(), cdn_listener.local_addr().unwrap());
-        let shared = Arc::new(Shared { cdn, state: Mutex::default() });
+        let shared = Arc::new(Shared { cdn, state: Mutex::default(), released: Notify::new() });
         for (listener, is_cdn) in [(hub_listener, false), (cdn_listener, true)] {
             let shared = shared.clone();
             tokio::spawn(async move {
@@ -180,6 +183,10 @@ impl HubServer {
         self.shared.state().files.push((path.to_string(), file));
     }
 
+    pub fn replace(&self, path: &str, content: &[u8]) {
+        self.shared.state().replace(path, content);
+    }
+
     /// What it serves at `path` now.
     pub fn content(&self, path: &str) -> Vec<u8> {
         self.shared.state().file(path).unwrap().content.clone()
@@ -199,6 +206,11 @@ impl HubServer {
         state.faults.clear();
         state.always.clear();
         state.budget = None;
+    }
+
+    /// Lets one body that is held go on.
+    pub fn release(&self) {
+        self.shared.released.notify_one();
     }
 
     /// Answers `path` below `/api` like this from now on.
@@ -242,7 +254,7 @@ impl HubServer {
             endpoint: self.endpoint(),
             token: Secret::new(TOKEN),
             proxy: ProxyChoice::Direct,
-            stall_timeout: Duration::from_millis(300),
+            stall_timeout: Duration::from_secs(60),
         }
     }
 
@@ -254,6 +266,12 @@ impl HubServer {
 impl State {
     fn file(&self, path: &str) -> Option<&ServedFile> {
         self.files.iter().find(|(name, _)| name == path).map(|(_, file)| file)
+    }
+
+    fn replace(&mut self, path: &str, content: &[u8]) {
+        for (_, file) in self.files.iter_mut().filter(|(name, _)| name == path) {
+            file.content = content.to_vec();
+        }
     }
 
     /// The next fault of a file, if it is one of the hub's (or of the bytes').
@@ -393,14 +411,18 @@ impl Shared {
             Fault::Cut(bytes) => return self.send_body(stream, &body[..bytes.min(body.len())]).await,
             Fault::CutAndReplace(bytes, content) => {
                 self.send_body(stream, &body[..bytes.min(body.len())]).await?;
-                for (_, file) in self.state().files.iter_mut().filter(|(name, _)| name == path) {
-                    file.content = content.clone();
-                }
+                self.state().replace(path, &content);
                 return Ok(());
             }
             Fault::Stall(bytes) => {
                 self.send_body(stream, &body[..bytes.min(body.len())]).await?;
                 return wait_for_close(stream).await;
+            }
+            Fault::Hold(bytes) => {
+                let (first, rest) = body.split_at(bytes.min(body.len()));
+                self.send_body(stream, first).await?;
+                self.released.notified().await;
+                return self.send_body(stream, rest).await;
             }
             Fault::Corrupt(at) => {
                 let at = at % body.len();
