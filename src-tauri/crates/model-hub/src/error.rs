@@ -85,7 +85,7 @@ pub enum ModelHubError {
         reason: String,
     },
     /// A model family that this build cannot run.
-    #[error("{} is of the architecture \"{architecture}\": this build imports \"llama\"", path.display())]
+    #[error("{} is of the architecture \"{architecture}\": this build imports \"llama\", \"qwen2\" and \"qwen3\"", path.display())]
     UnsupportedArchitecture {
         /// The file.
         path: PathBuf,
@@ -105,15 +105,15 @@ pub enum ModelHubError {
         /// The packing by its GGUF name.
         tensor_type: String,
     },
-    /// A tensor that the Llama architecture has no place for.
-    #[error("tensor \"{tensor}\" in {} has no place in a plain Llama model: this variant is not supported", path.display())]
+    /// A tensor that the architecture has no place for.
+    #[error("tensor \"{tensor}\" in {} has no place in a plain model of its architecture: this variant is not supported", path.display())]
     UnexpectedTensor {
         /// The file.
         path: PathBuf,
         /// Name in the file.
         tensor: String,
     },
-    /// A tensor that the Llama architecture needs.
+    /// A tensor that the architecture needs.
     #[error("tensor \"{tensor}\" is not in {}: it is incomplete or split over several files; fetch it again or join it", path.display())]
     MissingTensor {
         /// The file.
@@ -142,7 +142,7 @@ pub enum ModelHubError {
         tensor: String,
     },
     /// A kind of tokenizer that cannot be imported.
-    #[error("{} uses the tokenizer \"{kind}\": this build imports byte-level BPE as in GPT-2 and SmolLM", path.display())]
+    #[error("{} uses the tokenizer \"{kind}\": this build imports byte-level BPE as in GPT-2, SmolLM, Llama 3 and Qwen 2", path.display())]
     UnsupportedTokenizer {
         /// The file.
         path: PathBuf,

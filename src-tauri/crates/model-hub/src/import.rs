@@ -1,9 +1,11 @@
 mod blocks;
 mod disk;
+mod family;
 mod folder;
 mod hyperparameters;
 mod part_folder;
 mod plan;
+mod rope;
 mod tokenizer;
 mod weights;
 
@@ -47,7 +49,7 @@ pub struct ImportSummary {
     pub weights_bytes: u64,
 }
 
-/// Converts a Llama GGUF file into an MLX folder at `target`.
+/// Converts a GGUF file of the architecture `llama`, `qwen2` or `qwen3` into an MLX folder at `target`.
 ///
 /// Weights keep their quantisation: Q4_0 and Q4_1 become 4-bit, Q8_0 8-bit, groups of 32; F32 becomes f16. The folder
 /// appears under its name only when it is complete; until then it is `<target>.part`, removed on any error. Holds one
@@ -75,7 +77,7 @@ pub fn import_gguf_with(
     let gguf = Gguf::open(source)?;
     let parameters = Hyperparameters::read(&gguf)?;
     let plan = Plan::new(&gguf, &parameters)?;
-    let tokenizer = tokenizer::read(&gguf)?;
+    let tokenizer = tokenizer::read(&gguf, parameters.family)?;
     let mut config = parameters.config(&gguf);
     plan.describe(&mut config);
 

@@ -8,7 +8,7 @@ fn main() -> ExitCode {
     let arguments: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
     let [source, target] = arguments.as_slice() else {
         eprintln!(
-            "usage: braid-import GGUF OUT_DIR\n\nConverts a Llama GGUF file (Q4_0, Q4_1, Q8_0, F16, F32) into an MLX folder."
+            "usage: braid-import GGUF OUT_DIR\n\nConverts a Llama, Qwen2 or Qwen3 GGUF file (Q4_0, Q4_1, Q8_0, F16, F32) into an MLX folder."
         );
         return ExitCode::from(2);
     };

@@ -1,10 +1,12 @@
 use serde_json::{Map, Value, json};
 
+use super::{family::Family, rope};
 use crate::{Gguf, MetadataArray, MetadataValue, ModelHubError, gguf::describe};
 
-/// The shape of a Llama model, from GGUF metadata.
+/// The shape of a model, from GGUF metadata.
 #[derive(Debug, Clone)]
 pub(super) struct Hyperparameters {
+    pub(super) family: Family,
     pub(super) hidden: u64,
     pub(super) layers: u64,
     pub(super) intermediate: u64,
@@ -15,47 +17,54 @@ pub(super) struct Hyperparameters {
     context_tokens: u64,
     rms_norm_eps: f64,
     rope_theta: f64,
-    linear_rope_factor: Option<f64>,
+    rope_scaling: Option<Value>,
+    /// Whether [`rope::ROPE_FREQS`] is what `rope_scaling` comes from.
+    pub(super) has_rope_divisors: bool,
 }
 
 impl Hyperparameters {
-    /// Reads and cross-checks the metadata of a Llama file.
+    /// Reads and cross-checks the metadata.
     pub(super) fn read(gguf: &Gguf) -> Result<Self, ModelHubError> {
-        let architecture =
-            gguf.text("general.architecture").ok_or_else(|| gguf.missing("general.architecture"))?;
-        if architecture != "llama" {
-            return Err(ModelHubError::UnsupportedArchitecture {
-                path: gguf.path().to_path_buf(),
-                architecture: architecture.to_string(),
-            });
-        }
-        refuse_experts(gguf)?;
-        let hidden = gguf.count("llama.embedding_length")?;
-        let heads = gguf.count("llama.attention.head_count")?;
-        let kv_heads = gguf.optional_count("llama.attention.head_count_kv")?.unwrap_or(heads);
+        let family = Family::of(gguf)?;
+        refuse_experts(gguf, family)?;
+        let count = |name: &str| gguf.count(&family.key(name));
+        let (hidden, heads) = (count("embedding_length")?, count("attention.head_count")?);
+        let kv_heads_key = family.key("attention.head_count_kv");
+        let kv_heads = gguf.optional_count(&kv_heads_key)?.unwrap_or(heads);
         if heads % kv_heads != 0 {
-            return Err(
-                gguf.unusable("llama.attention.head_count_kv", format!("= {kv_heads} for {heads} heads"))
-            );
+            return Err(gguf.unusable(&kv_heads_key, format!("= {kv_heads} for {heads} heads")));
         }
+        let head_dim = head_dim(gguf, family, hidden, heads)?;
+        let rope_theta = float(gguf, &family.key("rope.freq_base"))?.unwrap_or(10_000.0);
+        let has_rope_divisors = family == Family::Llama
+            && matches!(gguf.text(&family.key("rope.scaling.type")), None | Some("none"))
+            && gguf.tensor(rope::ROPE_FREQS).is_some();
+        let rope_scaling = if has_rope_divisors {
+            Some(rope::llama3_scaling(gguf, rope_theta, head_dim)?)
+        } else {
+            rope_scaling(gguf, family)?
+        };
+        let eps_key = family.key("attention.layer_norm_rms_epsilon");
         let parameters = Self {
+            family,
             hidden,
-            layers: gguf.count("llama.block_count")?,
-            intermediate: gguf.count("llama.feed_forward_length")?,
+            layers: count("block_count")?,
+            intermediate: count("feed_forward_length")?,
             heads,
             kv_heads,
-            head_dim: head_dim(gguf, hidden, heads)?,
+            head_dim,
             vocab_tokens: vocab_tokens(gguf)?,
-            context_tokens: gguf.count("llama.context_length")?,
-            rms_norm_eps: float(gguf, "llama.attention.layer_norm_rms_epsilon")?
-                .ok_or_else(|| gguf.missing("llama.attention.layer_norm_rms_epsilon"))?,
-            rope_theta: float(gguf, "llama.rope.freq_base")?.unwrap_or(10_000.0),
-            linear_rope_factor: linear_rope_factor(gguf)?,
+            context_tokens: count("context_length")?,
+            rms_norm_eps: float(gguf, &eps_key)?.ok_or_else(|| gguf.missing(&eps_key))?,
+            rope_theta,
+            rope_scaling,
+            has_rope_divisors,
         };
         if parameters.layers > 1024 {
-            return Err(
-                gguf.unusable("llama.block_count", format!("= {}, more than any model", parameters.layers))
-            );
+            return Err(gguf.unusable(
+                &family.key("block_count"),
+                format!("= {}, more than any model", parameters.layers),
+            ));
         }
         Ok(parameters)
     }
@@ -66,8 +75,8 @@ impl Hyperparameters {
         let mut set = |key: &str, value: Value| {
             config.insert(key.to_string(), value);
         };
-        set("model_type", json!("llama"));
-        set("architectures", json!(["LlamaForCausalLM"]));
+        set("model_type", json!(self.family.model_type()));
+        set("architectures", json!([self.family.class()]));
         set("hidden_size", json!(self.hidden));
         set("num_hidden_layers", json!(self.layers));
         set("intermediate_size", json!(self.intermediate));
@@ -77,8 +86,8 @@ impl Hyperparameters {
         set("rms_norm_eps", json!(self.rms_norm_eps));
         set("vocab_size", json!(self.vocab_tokens));
         set("rope_theta", json!(self.rope_theta));
-        if let Some(factor) = self.linear_rope_factor {
-            set("rope_scaling", json!({ "type": "linear", "factor": factor }));
+        if let Some(scaling) = &self.rope_scaling {
+            set("rope_scaling", scaling.clone());
         }
         set("max_position_embeddings", json!(self.context_tokens));
         set("hidden_act", json!("silu"));
@@ -105,35 +114,29 @@ impl Hyperparameters {
     }
 }
 
-fn refuse_experts(gguf: &Gguf) -> Result<(), ModelHubError> {
-    match gguf.metadata("llama.expert_count") {
+fn refuse_experts(gguf: &Gguf, family: Family) -> Result<(), ModelHubError> {
+    let key = family.key("expert_count");
+    match gguf.metadata(&key) {
         None | Some(MetadataValue::Integer(0)) => Ok(()),
-        Some(other) => {
-            Err(gguf
-                .unusable("llama.expert_count", format!("= {}: mixtures are not supported", describe(other))))
-        }
+        Some(other) => Err(gguf.unusable(&key, format!("= {}: mixtures are not supported", describe(other)))),
     }
 }
 
-fn head_dim(gguf: &Gguf, hidden: u64, heads: u64) -> Result<u64, ModelHubError> {
-    let head_dim = match gguf.optional_count("llama.attention.key_length")? {
+fn head_dim(gguf: &Gguf, family: Family, hidden: u64, heads: u64) -> Result<u64, ModelHubError> {
+    let heads_key = family.key("attention.head_count");
+    let head_dim = match gguf.optional_count(&family.key("attention.key_length"))? {
         Some(given) => given,
         None if hidden.is_multiple_of(heads) => hidden / heads,
-        None => {
-            return Err(
-                gguf.unusable("llama.attention.head_count", format!("= {heads} for a width of {hidden}"))
-            );
-        }
+        None => return Err(gguf.unusable(&heads_key, format!("= {heads} for a width of {hidden}"))),
     };
     if head_dim % 2 != 0 {
-        return Err(
-            gguf.unusable("llama.attention.head_count", format!("= {heads}: heads would be {head_dim} wide"))
-        );
+        return Err(gguf.unusable(&heads_key, format!("= {heads}: heads would be {head_dim} wide")));
     }
-    for key in ["llama.rope.dimension_count", "llama.attention.value_length"] {
-        let given = gguf.optional_count(key)?.unwrap_or(head_dim);
+    for name in ["rope.dimension_count", "attention.value_length"] {
+        let key = family.key(name);
+        let given = gguf.optional_count(&key)?.unwrap_or(head_dim);
         if given != head_dim {
-            return Err(gguf.unusable(key, format!("= {given} where heads are {head_dim} wide")));
+            return Err(gguf.unusable(&key, format!("= {given} where heads are {head_dim} wide")));
         }
     }
     Ok(head_dim)
@@ -149,13 +152,16 @@ fn vocab_tokens(gguf: &Gguf) -> Result<u64, ModelHubError> {
     }
 }
 
-fn linear_rope_factor(gguf: &Gguf) -> Result<Option<f64>, ModelHubError> {
-    match gguf.text("llama.rope.scaling.type") {
+fn rope_scaling(gguf: &Gguf, family: Family) -> Result<Option<Value>, ModelHubError> {
+    let key = family.key("rope.scaling.type");
+    match gguf.text(&key) {
         None | Some("none") => Ok(None),
-        Some("linear") => float(gguf, "llama.rope.scaling.factor"),
-        Some(other) => {
-            Err(gguf.unusable("llama.rope.scaling.type", format!("= \"{other}\", which is not supported")))
+        Some("linear") => {
+            let key = family.key("rope.scaling.factor");
+            let factor = float(gguf, &key)?.ok_or_else(|| gguf.missing(&key))?;
+            Ok(Some(json!({ "type": "linear", "factor": factor })))
         }
+        Some(other) => Err(gguf.unusable(&key, format!("= \"{other}\", which is not supported"))),
     }
 }
 

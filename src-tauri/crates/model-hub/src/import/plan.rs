@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::{blocks::GROUP_WEIGHTS, hyperparameters::Hyperparameters};
+use super::{blocks::GROUP_WEIGHTS, family::Family, hyperparameters::Hyperparameters, rope};
 use crate::{Gguf, ModelHubError, TensorInfo, TensorType};
 
 /// One tensor of the source and what it becomes.
@@ -20,6 +20,7 @@ pub(super) struct PlannedTensor {
 /// Every tensor of the model, complete and of the right shape.
 #[derive(Debug)]
 pub(super) struct Plan {
+    family: Family,
     pub(super) tensors: Vec<PlannedTensor>,
     has_output_head: bool,
     has_attention_bias: bool,
@@ -27,7 +28,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Matches the file's tensors with those of a Llama model, both ways: none missing, none left over.
+    /// Matches the file's tensors with those of the model, both ways: none missing, none left over.
     pub(super) fn new(gguf: &Gguf, parameters: &Hyperparameters) -> Result<Self, ModelHubError> {
         let mut matcher = Matcher { gguf, used: BTreeSet::new(), tensors: Vec::new() };
         let (hidden, vocab) = (parameters.hidden, parameters.vocab_tokens);
@@ -40,7 +41,10 @@ impl Plan {
         for layer in 0..parameters.layers {
             matcher.layer(layer, parameters)?;
         }
-        if let Some(left_over) = gguf.tensors().find(|tensor| !matcher.used.contains(tensor.name.as_str())) {
+        let is_spoken_for = |name: &str| {
+            matcher.used.contains(name) || (name == rope::ROPE_FREQS && parameters.has_rope_divisors)
+        };
+        if let Some(left_over) = gguf.tensors().find(|tensor| !is_spoken_for(&tensor.name)) {
             return Err(ModelHubError::UnexpectedTensor {
                 path: gguf.path().to_path_buf(),
                 tensor: left_over.name.clone(),
@@ -50,14 +54,16 @@ impl Plan {
         let has_bias =
             |infix: &str| tensors.iter().any(|tensor| tensor.part == "bias" && tensor.module.contains(infix));
         let (has_attention_bias, has_mlp_bias) = (has_bias(".self_attn."), has_bias(".mlp."));
-        Ok(Self { tensors, has_output_head, has_attention_bias, has_mlp_bias })
+        Ok(Self { family: parameters.family, tensors, has_output_head, has_attention_bias, has_mlp_bias })
     }
 
     /// Adds what `config.json` says about the weights.
     pub(super) fn describe(&self, config: &mut Map<String, Value>) {
         config.insert("tie_word_embeddings".into(), json!(!self.has_output_head));
-        config.insert("attention_bias".into(), json!(self.has_attention_bias));
-        config.insert("mlp_bias".into(), json!(self.has_mlp_bias));
+        if self.family.tells_biases() {
+            config.insert("attention_bias".into(), json!(self.has_attention_bias));
+            config.insert("mlp_bias".into(), json!(self.has_mlp_bias));
+        }
         let quantised: Vec<(&str, u32)> = self
             .tensors
             .iter()
@@ -89,10 +95,11 @@ impl Matcher<'_> {
     fn layer(&mut self, layer: u64, parameters: &Hyperparameters) -> Result<(), ModelHubError> {
         let Hyperparameters { hidden, intermediate, heads, kv_heads, head_dim, .. } = *parameters;
         let (query_rows, kv_rows) = (heads * head_dim, kv_heads * head_dim);
+        let permuted = |heads: u64| parameters.family.has_permuted_heads().then_some(heads);
         let modules = [
             ("attn_norm", "input_layernorm", vec![hidden], None),
-            ("attn_q", "self_attn.q_proj", vec![query_rows, hidden], Some(heads)),
-            ("attn_k", "self_attn.k_proj", vec![kv_rows, hidden], Some(kv_heads)),
+            ("attn_q", "self_attn.q_proj", vec![query_rows, hidden], permuted(heads)),
+            ("attn_k", "self_attn.k_proj", vec![kv_rows, hidden], permuted(kv_heads)),
             ("attn_v", "self_attn.v_proj", vec![kv_rows, hidden], None),
             ("attn_output", "self_attn.o_proj", vec![hidden, query_rows], None),
             ("ffn_norm", "post_attention_layernorm", vec![hidden], None),
@@ -100,7 +107,14 @@ impl Matcher<'_> {
             ("ffn_up", "mlp.up_proj", vec![intermediate, hidden], None),
             ("ffn_down", "mlp.down_proj", vec![hidden, intermediate], None),
         ];
-        for (source, target, shape, permuted_heads) in modules {
+        let head_norms = [
+            ("attn_q_norm", "self_attn.q_norm", vec![head_dim], None),
+            ("attn_k_norm", "self_attn.k_norm", vec![head_dim], None),
+        ];
+        let has_head_norms = parameters.family.has_head_norms();
+        for (source, target, shape, permuted_heads) in
+            modules.into_iter().chain(head_norms.into_iter().filter(|_| has_head_norms))
+        {
             self.required(
                 &format!("blk.{layer}.{source}"),
                 &format!("model.layers.{layer}.{target}"),

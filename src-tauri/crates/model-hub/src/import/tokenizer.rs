@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
+use super::family::Family;
 use crate::{Gguf, MetadataArray, MetadataValue, ModelHubError};
 
 const TOKENS: &str = "tokenizer.ggml.tokens";
@@ -12,6 +13,11 @@ const TYPES: &str = "tokenizer.ggml.token_type";
 const TYPE_CONTROL: i64 = 3;
 const TYPE_USER_DEFINED: i64 = 4;
 
+/// Contractions, then letters with what stands before them: the pattern of Llama 3 and Qwen 2 up to its numbers.
+const WORDS_BEFORE_NUMBERS: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|";
+/// Signs, line ends and space.
+const WORDS_AFTER_NUMBERS: &str = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+
 /// Both tokenizer files of an MLX folder.
 pub(super) struct TokenizerFiles {
     pub(super) tokenizer: Value,
@@ -19,8 +25,8 @@ pub(super) struct TokenizerFiles {
 }
 
 /// Builds the files for a byte-level BPE vocabulary.
-pub(super) fn read(gguf: &Gguf) -> Result<TokenizerFiles, ModelHubError> {
-    let pre_tokenizer = pre_tokenizer(gguf)?;
+pub(super) fn read(gguf: &Gguf, family: Family) -> Result<TokenizerFiles, ModelHubError> {
+    let Splits { normalizer, pre_tokenizer, ignores_merges } = splits(gguf)?;
     let tokens = texts(gguf, TOKENS)?;
     let merges = texts(gguf, MERGES)?;
     let mut known = HashSet::with_capacity(tokens.len());
@@ -41,7 +47,7 @@ pub(super) fn read(gguf: &Gguf) -> Result<TokenizerFiles, ModelHubError> {
         "truncation": null,
         "padding": null,
         "added_tokens": added_tokens(gguf, tokens)?,
-        "normalizer": null,
+        "normalizer": normalizer,
         "pre_tokenizer": pre_tokenizer,
         "post_processor": null,
         "decoder": { "type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true },
@@ -53,25 +59,43 @@ pub(super) fn read(gguf: &Gguf) -> Result<TokenizerFiles, ModelHubError> {
             "end_of_word_suffix": null,
             "fuse_unk": false,
             "byte_fallback": false,
-            "ignore_merges": false,
+            "ignore_merges": ignores_merges,
             "vocab": vocab,
             "merges": pairs,
         },
     });
-    Ok(TokenizerFiles { tokenizer, config: config(gguf, tokens)? })
+    Ok(TokenizerFiles { tokenizer, config: config(gguf, family, tokens)? })
 }
 
-fn pre_tokenizer(gguf: &Gguf) -> Result<Value, ModelHubError> {
+/// What happens to a text before its pieces are merged.
+struct Splits {
+    normalizer: Value,
+    pre_tokenizer: Value,
+    /// Whether a piece that is a token as a whole is taken without merging.
+    ignores_merges: bool,
+}
+
+/// By the names that llama.cpp gives to the published tokenizers of GPT-2, SmolLM, Llama 3 and Qwen 2.
+fn splits(gguf: &Gguf) -> Result<Splits, ModelHubError> {
     let model = gguf.text("tokenizer.ggml.model").ok_or_else(|| gguf.missing("tokenizer.ggml.model"))?;
     let pre = gguf.text("tokenizer.ggml.pre").unwrap_or("none");
-    let byte_level =
-        json!({ "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true });
+    let byte_level = |use_regex: bool| json!({ "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": use_regex });
+    let sequence = |first: Value, use_regex: bool| json!({ "type": "Sequence", "pretokenizers": [first, byte_level(use_regex)] });
+    let words = |numbers: &str| {
+        let pattern = format!("{WORDS_BEFORE_NUMBERS}{numbers}{WORDS_AFTER_NUMBERS}");
+        let split = json!({
+            "type": "Split", "pattern": { "Regex": pattern }, "behavior": "Isolated", "invert": false,
+        });
+        sequence(split, false)
+    };
+    let plain = |pre_tokenizer| Splits { normalizer: Value::Null, pre_tokenizer, ignores_merges: false };
     match (model, pre) {
-        ("gpt2", "gpt-2") => Ok(byte_level),
-        ("gpt2", "smollm") => Ok(json!({
-            "type": "Sequence",
-            "pretokenizers": [{ "type": "Digits", "individual_digits": true }, byte_level],
-        })),
+        ("gpt2", "gpt-2") => Ok(plain(byte_level(true))),
+        ("gpt2", "smollm") => {
+            Ok(plain(sequence(json!({ "type": "Digits", "individual_digits": true }), true)))
+        }
+        ("gpt2", "llama-bpe") => Ok(Splits { ignores_merges: true, ..plain(words(r"\p{N}{1,3}")) }),
+        ("gpt2", "qwen2") => Ok(Splits { normalizer: json!({ "type": "NFC" }), ..plain(words(r"\p{N}")) }),
         _ => Err(ModelHubError::UnsupportedTokenizer {
             path: gguf.path().to_path_buf(),
             kind: format!("{model}/{pre}"),
@@ -113,7 +137,7 @@ fn added_tokens(gguf: &Gguf, tokens: &[String]) -> Result<Vec<Value>, ModelHubEr
         .collect())
 }
 
-fn config(gguf: &Gguf, tokens: &[String]) -> Result<Value, ModelHubError> {
+fn config(gguf: &Gguf, family: Family, tokens: &[String]) -> Result<Value, ModelHubError> {
     let mut config = Map::new();
     config.insert("tokenizer_class".into(), json!("PreTrainedTokenizerFast"));
     for (entry, key) in
@@ -132,7 +156,7 @@ fn config(gguf: &Gguf, tokens: &[String]) -> Result<Value, ModelHubError> {
     if let Some(template) = gguf.text("tokenizer.chat_template") {
         config.insert("chat_template".into(), json!(template));
     }
-    config.insert("model_max_length".into(), json!(gguf.count("llama.context_length")?));
+    config.insert("model_max_length".into(), json!(gguf.count(&family.key("context_length"))?));
     config.insert("clean_up_tokenization_spaces".into(), json!(false));
     Ok(Value::Object(config))
 }

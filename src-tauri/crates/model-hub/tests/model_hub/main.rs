@@ -11,6 +11,7 @@ mod download_bench;
 mod download_disk;
 mod download_faults;
 mod downloads;
+mod families;
 mod fit;
 mod fuzz;
 mod fuzzing;

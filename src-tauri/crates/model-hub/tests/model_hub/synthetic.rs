@@ -64,6 +64,32 @@ impl GgufFile {
         Self { version: 3, metadata: metadata.map(|(key, value)| (key.to_string(), value)).into(), tensors }
     }
 
+    /// The same of another architecture.
+    pub fn of_family(family: &str) -> Self {
+        let mut file = Self::small();
+        for (key, _) in &mut file.metadata {
+            if let Some(name) = key.strip_prefix("llama.") {
+                *key = format!("{family}.{name}");
+            }
+        }
+        file.set("general.architecture", Meta::Text(family.into()));
+        if family == "qwen3" {
+            file.add_floats("blk.0.attn_q_norm.weight", vec![1.0; 16]);
+            file.add_floats("blk.0.attn_k_norm.weight", vec![1.0; 16]);
+        }
+        if family == "qwen2" {
+            for (module, rows) in [("attn_q", 32), ("attn_k", 16), ("attn_v", 16)] {
+                file.add_floats(&format!("blk.0.{module}.bias"), (0..rows).map(|i| i as f32).collect());
+            }
+        }
+        file
+    }
+
+    pub fn add_floats(&mut self, name: &str, values: Vec<f32>) {
+        let data = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        self.tensors.push(Tensor { name: name.into(), shape: vec![values.len() as u64], kind: F32, data });
+    }
+
     pub fn set(&mut self, key: &str, value: Meta) {
         self.metadata.retain(|(existing, _)| existing != key);
         self.metadata.push((key.to_string(), value));
