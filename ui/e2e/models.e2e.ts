@@ -264,6 +264,7 @@ test('a folder is copied or used where it is, and a refusal names what is at fau
 	await refused.getByTestId('import-gguf').click();
 	await refused.getByTestId('import-failure').waitFor();
 	const words = await refused.getByTestId('import-failure').textContent();
+	expect(words).toContain('tinyllama-1.1b-chat.Q8_0.gguf was not imported');
 	expect(words).toContain('This cannot be imported');
 	expect(words).toContain('blk.0.attn_q.weight is stored as Q4_K');
 	await refused.getByTestId('import-failure').getByText('Dismiss').click();

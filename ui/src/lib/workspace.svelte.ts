@@ -10,8 +10,8 @@ import { wordingOf } from './ipc/errors';
 import type { AppStart, GateMode, OverlapMode } from './ipc/wire';
 import type { Notices } from './notices.svelte';
 import { bytes } from './format';
-import { nameOfPath } from './models/modelWords';
 import { ModelsState } from './models/models.svelte';
+import { newsWords } from './models/newsWords';
 import type { StatusChanges } from './models/statusChanges';
 import { Settings } from './settings/settings.svelte';
 
@@ -220,26 +220,12 @@ export class Workspace {
 		this.notices.say(wordingOf(failure.code).title, { detail: failure.message, tone: 'error' });
 	}
 
-	/** Says what has happened to models while the person looks elsewhere. */
-	#tellNews({ loadedModelId, loadFailure, done, failed, imported }: StatusChanges) {
-		const look = { label: 'Open Models', run: () => this.showModels() };
-		if (loadedModelId !== null) this.notices.say(`${this.models.nameOf(loadedModelId)} is ready.`);
-		for (const { source } of imported) this.notices.say(`${nameOfPath(source)} is imported.`);
-		if (this.screen !== 'models') {
-			if (loadFailure) {
-				const { title } = wordingOf(loadFailure.problem.code);
-				const text = `${this.models.nameOf(loadFailure.modelId)} was not loaded.`;
-				this.notices.say(text, { detail: title, tone: 'error', action: look });
-			}
-			for (const { repo, phase } of failed) {
-				const detail = phase.kind === 'failed' ? wordingOf(phase.problem.code).title : null;
-				this.notices.say(`The download of ${repo} stopped.`, { detail, tone: 'error', action: look });
-			}
-			for (const { repo, phase } of done) {
-				const modelId = phase.kind === 'done' ? phase.modelId : null;
-				const run = () => this.showModels(modelId);
-				this.notices.say(`${repo} is downloaded.`, { action: { label: 'Load now', run } });
-			}
+	#tellNews(changes: StatusChanges) {
+		const nameOf = (modelId: string) => this.models.nameOf(modelId);
+		const isScreenOpen = this.screen === 'models';
+		for (const { text, leadsTo, ...how } of newsWords(changes, { nameOf, isScreenOpen })) {
+			const run = () => this.showModels(leadsTo?.modelId);
+			this.notices.say(text, { ...how, action: leadsTo && { label: leadsTo.label, run } });
 		}
 	}
 

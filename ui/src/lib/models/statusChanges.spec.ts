@@ -10,6 +10,7 @@ const nothing = {
 	done: [],
 	failed: [],
 	imported: [],
+	refused: [],
 };
 const load = { modelId: 'b', doneBytes: 5, totalBytes: 10 };
 const problem = { code: 'modelUnusable' as const, detail: 'a tensor is missing' };
@@ -72,6 +73,14 @@ it('an import that is gone has ended with a model if the list grew, and was canc
 	const before = modelsStatusOf({ imports: [running] });
 	expect(changesBetween(before, modelsStatusOf({ listRevision: 2 })).imported).toEqual([running]);
 	expect(changesBetween(before, modelsStatusOf()).imported).toEqual([]);
+});
+
+it('a refused import is told once', () => {
+	const running = { importId: 'i1', source: '/x/tiny.gguf', doneBytes: 1, totalBytes: 2, problem: null };
+	const before = modelsStatusOf({ imports: [running] });
+	const after = modelsStatusOf({ imports: [{ ...running, problem }] });
+	expect(changesBetween(before, after).refused).toEqual(after.imports);
+	expect(changesBetween(after, structuredClone(after))).toEqual(nothing);
 });
 
 it('downloads are told when they end, not while they stay so', () => {

@@ -13,6 +13,8 @@ export interface StatusChanges {
 	failed: DownloadStatus[];
 	/** Imports that have ended with a model. */
 	imported: ModelImport[];
+	/** Imports that have ended without one. */
+	refused: ModelImport[];
 }
 
 const nothing: StatusChanges = {
@@ -22,6 +24,7 @@ const nothing: StatusChanges = {
 	done: [],
 	failed: [],
 	imported: [],
+	refused: [],
 };
 
 /** Compares two statuses; the first one of a window brings no news but the list. */
@@ -38,6 +41,9 @@ export function changesBetween(before: ModelsStatus | null, after: ModelsStatus)
 	const isAnew =
 		before.load?.modelId === loadedModelId && after.loadedContextTokens !== before.loadedContextTokens;
 	const isListStale = after.listRevision !== before.listRevision;
+	const refusedBefore = new Set(
+		before.imports.filter(({ problem }) => problem !== null).map(({ importId }) => importId),
+	);
 	const stillThere = new Set(after.imports.map(({ importId }) => importId));
 	const gone = before.imports.filter(
 		({ importId, problem }) => problem === null && !stillThere.has(importId),
@@ -50,5 +56,8 @@ export function changesBetween(before: ModelsStatus | null, after: ModelsStatus)
 		failed: became('failed'),
 		// One that was cancelled adds nothing to the list.
 		imported: isListStale ? gone : [],
+		refused: after.imports.filter(
+			({ importId, problem }) => problem !== null && !refusedBefore.has(importId),
+		),
 	};
 }

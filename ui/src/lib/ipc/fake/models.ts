@@ -112,8 +112,6 @@ export class ScriptedModels {
 
 	/** Imports a folder or a GGUF file, which takes as long as a download. */
 	import(source: string, mode: ImportMode): string {
-		const { importRefused } = this.#scenario;
-		if (importRefused !== null) throw new CommandFailure('importRefused', `${source}: ${importRefused}`);
 		const importId = `import-${this.#nextImport++}`;
 		const name = (source.split('/').pop() ?? source).replace(/\.gguf$/, '');
 		const { entry, kvCacheBytesPerToken } = starter;
@@ -125,6 +123,11 @@ export class ScriptedModels {
 		this.#importTimers[importId] = setInterval(() => {
 			const running = this.#running.imports.find((other) => other.importId === importId);
 			if (!running) return;
+			if (this.#scenario.importRefused !== null) {
+				clearInterval(this.#importTimers[importId]);
+				const problem = { code: 'importRefused' as const, detail: this.#scenario.importRefused };
+				return this.#changeImport(importId, { problem });
+			}
 			const doneBytes = Math.min(totalBytes, running.doneBytes + totalBytes / ticks);
 			if (doneBytes < totalBytes) return this.#changeImport(importId, { doneBytes });
 			this.dismissImport(importId);

@@ -1,0 +1,46 @@
+import { wordingOf } from '../ipc/errors';
+import { nameOfPath } from './modelWords';
+import type { StatusChanges } from './statusChanges';
+
+/** A short word about models for a person who looks elsewhere. */
+export interface News {
+	text: string;
+	detail: string | null;
+	tone: 'plain' | 'error';
+	/** Where it leads: to the Models screen, and there to a model's load panel. */
+	leadsTo: { label: string; modelId: string | null } | null;
+}
+
+const look = { label: 'Open Models', modelId: null };
+
+/** What is worth saying of `changes`; what the Models screen shows itself is left out while that is open. */
+export function newsWords(
+	changes: StatusChanges,
+	{ nameOf, isScreenOpen }: { nameOf: (modelId: string) => string; isScreenOpen: boolean },
+): News[] {
+	const { loadedModelId, loadFailure, done, failed, imported, refused } = changes;
+	const good = [
+		...(loadedModelId === null ? [] : [`${nameOf(loadedModelId)} is ready.`]),
+		...imported.map(({ source }) => `${nameOfPath(source)} is imported.`),
+	].map((text): News => ({ text, detail: null, tone: 'plain', leadsTo: null }));
+	if (isScreenOpen) return good;
+	const complete = done.map(({ repo, phase }): News => {
+		const modelId = phase.kind === 'done' ? phase.modelId : null;
+		const leadsTo = modelId === null ? look : { label: 'Load now', modelId };
+		return { text: `${repo} is downloaded.`, detail: null, tone: 'plain', leadsTo };
+	});
+	const bad = [
+		...(loadFailure === null
+			? []
+			: [{ text: `${nameOf(loadFailure.modelId)} was not loaded.`, problem: loadFailure.problem }]),
+		...refused.map(({ source, problem }) => ({ text: `${nameOfPath(source)} was not imported.`, problem })),
+		...failed.map(({ repo, phase }) => ({
+			text: `The download of ${repo} stopped.`,
+			problem: phase.kind === 'failed' ? phase.problem : null,
+		})),
+	].map(({ text, problem }): News => {
+		const detail = problem && wordingOf(problem.code).title;
+		return { text, detail, tone: 'error', leadsTo: look };
+	});
+	return [...good, ...complete, ...bad];
+}
