@@ -52,7 +52,8 @@ impl Target {
                 [&length.to_le_bytes(), header.as_slice(), &payload].concat()
             }
             Self::Gguf => {
-                let mut file = GgufFile::small();
+                let families = ["llama", "qwen2", "qwen3"];
+                let mut file = GgufFile::of_family(families[random.below(3) as usize]);
                 let structural = random.below(changes + 1);
                 (0..structural).for_each(|_| change_gguf(random, &mut file));
                 let mut bytes = file.bytes();
@@ -105,7 +106,7 @@ fn safetensors_parts(random: &mut Random) -> (Vec<u8>, Vec<u8>) {
 fn change_gguf(random: &mut Random, file: &mut GgufFile) {
     let entries = file.metadata.len() as u64;
     let tensors = file.tensors.len() as u64;
-    match random.below(8) {
+    match random.below(10) {
         0 if entries > 0 => {
             let key = file.metadata[random.below(entries) as usize].0.clone();
             let value = match random.below(5) {
@@ -136,6 +137,15 @@ fn change_gguf(random: &mut Random, file: &mut GgufFile) {
         6 if tensors > 0 => {
             let tensor = &mut file.tensors[random.below(tensors) as usize];
             mutate::bytes(random, &mut tensor.data);
+        }
+        7 => {
+            let values = (0..random.size(4)).map(|_| f32::from_bits(random.bits() as u32)).collect();
+            file.add_floats("rope_freqs.weight", values);
+        }
+        8 => {
+            let names = ["gpt-2", "smollm", "llama-bpe", "qwen2", "none"];
+            let name = names[random.below(names.len() as u64) as usize];
+            file.set("tokenizer.ggml.pre", Meta::Text(name.into()));
         }
         _ => file.version = mutate::edge(random) as u32,
     }
