@@ -90,8 +90,8 @@ pub struct DeviceMemory {
     pub kind: MemoryKind,
     /// All of it: main memory, or the GPU's.
     pub total_bytes: u64,
-    /// What this process could take now. Of unified memory: the working set that the device recommends, less what is
-    /// in use.
+    /// What this process could take now: of unified memory, the working set that the device recommends, less what is in
+    /// use; of a GPU's own, without what its driver needs.
     pub free_bytes: u64,
 }
 
@@ -101,8 +101,7 @@ impl DeviceMemory {
         let allowed = match self.kind {
             // The system, the window and the page cache need the rest.
             MemoryKind::Unified | MemoryKind::Host => free_bytes.min(self.total_bytes / 4 * 3),
-            // The driver takes some with the first kernels.
-            MemoryKind::Discrete => free_bytes / 20 * 19,
+            MemoryKind::Discrete => free_bytes,
         };
         allowed - ENGINE_RESERVE_MAX_BYTES.min(allowed / 16)
     }

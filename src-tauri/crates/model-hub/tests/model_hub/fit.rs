@@ -118,11 +118,7 @@ fn it_fits_an_h200_with_eight_whole_contexts() {
     let h200 = DeviceMemory { kind: MemoryKind::Discrete, total_bytes: 139 * GIB, free_bytes: 138 * GIB };
     let report = check(&needs, h200, Plan { tabs: 8, ..four_tabs(u32::MAX) });
     assert_eq!(report.verdict, Verdict::Fits);
-    assert_eq!(
-        report.reserve_bytes,
-        138 * GIB - 138 * GIB / 20 * 19 + (256 << 20),
-        "a twentieth for the driver"
-    );
+    assert_eq!(report.reserve_bytes, 256 << 20, "nobody else uses it");
 }
 
 #[test]
@@ -175,7 +171,7 @@ fn a_small_models_context_goes_down_in_steps_of_256() {
         workspace_bytes: 0,
         logits_bytes_per_tab: 0,
     };
-    let memory = DeviceMemory { kind: MemoryKind::Discrete, total_bytes: 3 * GIB, free_bytes: 5 * GIB / 2 };
+    let memory = DeviceMemory { kind: MemoryKind::Discrete, total_bytes: 3 * GIB, free_bytes: 2432 << 20 };
     let report = check(&needs, memory, Plan { tabs: 1, context_tokens: 1500, freed_bytes: 0 });
     // 1,500 tokens take 1,536 columns and a prompt of 1,500: 3,036 MiB; 1,024 take 2,048 of 2,280.
     assert_eq!(report.offered_context_tokens, Some(1024));
