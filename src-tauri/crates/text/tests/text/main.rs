@@ -2,7 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap in a test is a failed test")]
 
+mod allocation;
 mod families;
+mod fuzz;
+#[allow(dead_code, reason = "shared with the example, which uses all of it")]
+mod fuzzing;
 mod hostile;
 mod kinds;
 mod odd_folders;
