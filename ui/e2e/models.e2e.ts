@@ -153,6 +153,12 @@ test('models that cannot be used say why; deleting names the folder and the size
 	expect(words).toContain('/braid/models/Phi-3-mini-4k-instruct-4bit');
 	await page.getByTestId('confirm-delete').click();
 	await expect.poll(() => row(page, 'Phi-3').count()).toBe(0);
+	await load(page, 'tiny-gemma');
+	await expect.poll(() => row(page, 'tiny-gemma').getAttribute('data-state')).toBe('loaded');
+	await row(page, 'tiny-gemma').getByTestId('delete-model').click();
+	expect(await page.getByTestId('delete-panel').textContent()).toContain('is unloaded first');
+	await page.getByTestId('confirm-delete').click();
+	await expect.poll(() => row(page, 'tiny-gemma').count()).toBe(0);
 	await row(page, 'Llama-3.3').getByTestId('delete-model').click();
 	expect(await page.getByTestId('delete-panel').textContent()).toContain('Its files stay where they are');
 	expect(await row(page, 'SmolLM2').getByTestId('delete-model').count(), 'what came with Braid stays').toBe(

@@ -74,7 +74,7 @@ export interface Backend {
 	/** The model that ran goes on. */
 	cancelModelLoad(): Promise<void>;
 	unloadModel(): Promise<Unloaded>;
-	/** Deletes its files; a model that lies elsewhere is only forgotten. */
+	/** Deletes its files; a model that lies elsewhere is only forgotten. One that is loaded is refused. */
 	deleteModel(modelId: string): Promise<void>;
 	/** Asks for a folder; `null` if none was chosen. */
 	pickModelFolder(): Promise<string | null>;

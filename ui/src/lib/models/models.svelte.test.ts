@@ -55,6 +55,21 @@ it('closes the panel once the load has begun and keeps it when it was refused', 
 	expect(models.panel).toBeNull();
 });
 
+it('unloads a model before it is deleted, and no other', async () => {
+	const order: string[] = [];
+	const unloadModel = async () => {
+		order.push('unload');
+		return { beforeBytes: 2, afterBytes: 1 };
+	};
+	const deleteModel = async (modelId: string) => void order.push(`delete ${modelId}`);
+	const { models, say } = watched({ unloadModel, deleteModel });
+	say(modelsStatusOf({ loadedModelId: 'a' }));
+	await settled();
+	expect(await models.delete('b')).toBe(true);
+	expect(await models.delete('a')).toBe(true);
+	expect(order).toEqual(['delete b', 'unload', 'delete a']);
+});
+
 it('says why the list cannot be read, and reads it again', async () => {
 	const listModels = vi
 		.fn(async () => [modelOf()])

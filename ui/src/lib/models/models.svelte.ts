@@ -110,8 +110,12 @@ export class ModelsState {
 		return unloaded;
 	}
 
+	/** Deletes a model, unloading it first if it is loaded. Resolves with whether it worked. */
 	async delete(modelId: string): Promise<boolean> {
-		const isDeleted = await this.attempt(() => this.backend.deleteModel(modelId));
+		const isDeleted = await this.attempt(async () => {
+			if (this.status?.loadedModelId === modelId) await this.backend.unloadModel();
+			await this.backend.deleteModel(modelId);
+		});
 		if (isDeleted) {
 			this.panel = null;
 			await this.refresh();

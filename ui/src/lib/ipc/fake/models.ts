@@ -104,7 +104,7 @@ export class ScriptedModels {
 
 	delete(modelId: string) {
 		const { entry } = this.#find(modelId);
-		if (modelId === this.#running.loadedModelId) this.unload();
+		if (modelId === this.#running.loadedModelId) throw new CommandFailure('internal', `${modelId} is loaded`);
 		this.#shelf = this.#shelf.filter((shelved) => shelved.entry !== entry);
 		this.#running.listRevision += 1;
 		this.#report();
