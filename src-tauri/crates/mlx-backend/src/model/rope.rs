@@ -185,6 +185,11 @@ pub fn read_scaling(
     if fields.positive("partial_rotary_factor")?.is_some_and(|part| part != positions.part) {
         return Err(fields.unsupported("partial_rotary_factor"));
     }
+    // Yarn and longrope divide by their logarithms.
+    if base <= 1.0 || original.is_some_and(|tokens| tokens < 2) {
+        let reason = format!("rope scaling cannot have base {base} and original context {original:?}");
+        return Err(fields.malformed(reason));
+    }
     let plain = RopeDesign::plain(base, positions.turned());
     let (rope, context_tokens) = match scaling_type(fields)?.unwrap_or("default") {
         "default" => (plain, context_tokens),

@@ -3,7 +3,7 @@
 use mlx_backend::MlxError;
 use mlx_backend::config::{ARCHITECTURES, ModelConfig};
 use mlx_backend::model::design::{AttentionDesign, Design, KvSource, MlpDesign};
-use mlx_backend::model::rope::Scaling;
+use mlx_backend::model::rope::{RopeDesign, Scaling};
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
@@ -319,5 +319,62 @@ fn sparse_layers_lie_where_the_config_has_them() {
         let changes = json!({ "num_experts": experts, "num_experts_per_tok": picked });
         let error = with("qwen3_moe", changes).expect_err("is refused").to_string();
         assert!(error.contains(&format!("cannot pick {picked} of {experts} experts")), "{error}");
+    }
+}
+
+/// Paths to every value of a config but for whole objects.
+fn paths(value: &Value, at: &str, found: &mut Vec<String>) {
+    match value {
+        Value::Object(entries) => {
+            for (name, value) in entries {
+                paths(value, &format!("{at}/{name}"), found);
+            }
+        }
+        _ => found.push(at.to_owned()),
+    }
+}
+
+#[test]
+fn extreme_values_are_read_or_refused_and_never_blow_up() {
+    let extremes = [
+        json!(null),
+        json!(true),
+        json!(-1),
+        json!(0),
+        json!(1),
+        json!(3),
+        json!(1024),
+        json!(1 << 24),
+        json!(u64::MAX),
+        json!(1e-300),
+        json!(0.5),
+        json!(1e300),
+        json!("x"),
+        json!([]),
+        json!([1, null]),
+        json!({}),
+    ];
+    for name in ["llama_yarn", "llama_dynamic", "llama_llama3", "phi3_longrope"]
+        .into_iter()
+        .chain(ARCHITECTURES.iter().copied())
+    {
+        let config = config(name);
+        let mut all = Vec::new();
+        paths(&config, "", &mut all);
+        for path in all {
+            for extreme in &extremes {
+                let mut changed = config.clone();
+                *changed.pointer_mut(&path).expect("the path was found") = extreme.clone();
+                let Ok(read) = read(&changed) else { continue };
+                assert!(read.layers <= 1024, "{name} with {path} = {extreme}");
+                let finite = |rope: &RopeDesign| {
+                    rope.magnitude.is_finite()
+                        && rope.inverse_frequencies.iter().all(|inverse| inverse.is_finite())
+                };
+                assert!(read.design.ropes.iter().all(finite), "{name} with {path} = {extreme}");
+                let widest = attention(&read.design).iter().map(|attention| attention.head_dim).max();
+                assert!(widest <= Some(1 << 14), "{name} with {path} = {extreme}");
+            }
+        }
     }
 }
