@@ -3,6 +3,7 @@ mod environment;
 mod metering;
 mod python_json;
 mod python_methods;
+mod python_slice;
 mod python_values;
 mod source;
 
@@ -18,7 +19,11 @@ use serde_json::{Map, Value, json};
 
 pub use clock::Clock;
 
-use crate::{TextError, tokenizer::files};
+use crate::{
+    TextError,
+    panics::{Panicked, caught},
+    tokenizer::files,
+};
 use metering::{Account, Exceeded, Metered};
 
 /// Steps a template may take; the longest in use take some hundred per message.
@@ -162,8 +167,8 @@ impl ChatTemplate {
         let source = source::without_generation_tags(source);
         source::check(&environment, &source)
             .map_err(|source::TooLong { line }| TextError::TemplateTooLong { line })?;
-        environment
-            .template_from_named_str(NAME, &source)
+        caught(|| environment.template_from_named_str(NAME, &source).map(|_| ()))
+            .unwrap_or_else(|panicked| Err(engine_failed(panicked)))
             .map_err(|error| TextError::TemplateSyntax { line: error.line().unwrap_or(1), source: error })?;
         let tokens = config.as_object().into_iter().flatten().filter(|(key, _)| key.ends_with("_token"));
         let special_tokens = tokens
@@ -201,20 +206,23 @@ impl ChatTemplate {
         let template = self.environment.template_from_named_str(NAME, &self.source).map_err(failed)?;
         let metered = Metered::new(get_compiled_template(&template));
         let mut text = String::new();
-        Vm::new(&self.environment)
-            .eval(
-                &metered.instructions,
-                variables,
-                &metered.blocks,
-                &mut make_string_output(&mut text),
-                AutoEscape::None,
-            )
-            .map_err(failed)?;
+        let mut output = make_string_output(&mut text);
+        let work = || {
+            let machine = Vm::new(&self.environment);
+            machine
+                .eval(&metered.instructions, variables, &metered.blocks, &mut output, AutoEscape::None)
+                .map(|_| ())
+        };
+        caught(work).unwrap_or_else(|panicked| Err(engine_failed(panicked))).map_err(failed)?;
         if text.len() > MAX_RENDERED_BYTES {
             return Err(TextError::TemplateOutput { limit_bytes: MAX_RENDERED_BYTES });
         }
         Ok(text)
     }
+}
+
+fn engine_failed(panicked: Panicked) -> minijinja::Error {
+    minijinja::Error::new(ErrorKind::InvalidOperation, "the template engine failed").with_source(panicked)
 }
 
 fn failed(error: minijinja::Error) -> TextError {

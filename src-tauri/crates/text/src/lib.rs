@@ -15,6 +15,7 @@ mod chat_template;
 mod detokenizer;
 mod error;
 mod generation_defaults;
+mod panics;
 mod reasoning;
 mod stop_matcher;
 mod tokenizer;

@@ -5,8 +5,12 @@ use std::{path::Path, sync::Arc};
 
 use tokenizers::{DecoderWrapper, PreTokenizer as _};
 
+use crate::panics::caught;
 use crate::{ChatMessage, ChatTemplate, RenderOptions, TextError, ThinkingTags, TokenId};
 use added::AddedTokens;
+
+/// More than ten times the largest vocabulary in use: per-token tables must stay small.
+const MAX_VOCAB_TOKENS: usize = 1 << 22;
 
 /// What becomes of control tokens that a text spells out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,14 +70,20 @@ impl Tokenizer {
         let path = dir.join("tokenizer.json");
         let json = files::read(&path)?;
         let unusable = |source| TextError::TokenizerFile { path: path.clone(), source };
-        let mut hf: tokenizers::Tokenizer =
-            serde_json::from_slice(&json).map_err(|error| unusable(Box::new(error)))?;
-        // Files made for training may cut or pad every text.
-        hf.with_truncation(None).map_err(unusable)?;
-        hf.with_padding(None);
+        let read = || -> Result<tokenizers::Tokenizer, tokenizers::Error> {
+            let mut hf: tokenizers::Tokenizer = serde_json::from_slice(&json)?;
+            // Files made for training may cut or pad every text.
+            hf.with_truncation(None)?;
+            hf.with_padding(None);
+            Ok(hf)
+        };
+        let hf = caught(read).map_err(Into::into).flatten().map_err(unusable)?;
 
-        let vocab = hf.get_vocab(true);
-        let vocab_tokens = vocab.values().max().map_or(0, |highest| *highest as usize + 1);
+        let highest = hf.get_vocab(true).into_values().max();
+        let vocab_tokens = highest.map_or(0, |highest| highest as usize + 1);
+        if vocab_tokens > MAX_VOCAB_TOKENS {
+            return Err(unusable(format!("token id {} is too high", vocab_tokens - 1).into()));
+        }
         let added = AddedTokens::new(&hf)
             .map_err(|error| TextError::TokenizerFile { path: path.clone(), source: Box::new(error) })?;
         let text_form = match hf.get_decoder() {
@@ -119,7 +129,7 @@ impl Tokenizer {
     /// [`TextError::Decode`] if the tokenizer's decoder fails.
     pub fn decode(&self, ids: &[TokenId]) -> Result<String, TextError> {
         let failed = |source| TextError::Decode { tokens: ids.len(), source };
-        self.inner.hf.decode(ids, true).map_err(failed)
+        caught(|| self.inner.hf.decode(ids, true)).map_err(Into::into).flatten().map_err(failed)
     }
 
     /// Renders `messages` with the model's chat template and turns the result into token ids.
@@ -244,17 +254,20 @@ impl Tokenizer {
         literals: &[added::Literal],
     ) -> Result<Vec<TokenId>, TextError> {
         let failed = |source| TextError::Encode { text_bytes: text.len(), source };
+        caught(|| self.ids(text, literals)).map_err(Into::into).flatten().map_err(failed)
+    }
+
+    fn ids(&self, text: &str, literals: &[added::Literal]) -> Result<Vec<TokenId>, tokenizers::Error> {
         if literals.is_empty() {
-            return Ok(self.inner.hf.encode_fast(text, false).map_err(failed)?.get_ids().to_vec());
+            return Ok(self.inner.hf.encode_fast(text, false)?.get_ids().to_vec());
         }
-        let ids =
-            self.encode_pieces(self.inner.added.pieces(text, literals, added::Cut::Whole)).map_err(failed)?;
+        let ids = self.encode_pieces(self.inner.added.pieces(text, literals, added::Cut::Whole))?;
         if !ids.literal_became_control {
             return Ok(ids.ids);
         }
         // A vocabulary can list a control token as an ordinary word too; cut in two it cannot match one.
         let pieces = self.inner.added.pieces(text, literals, added::Cut::InsideLiterals);
-        Ok(self.encode_pieces(pieces).map_err(failed)?.ids)
+        Ok(self.encode_pieces(pieces)?.ids)
     }
 
     /// Runs the tokenizer's own stages over text whose added tokens are already found.
@@ -283,7 +296,7 @@ fn tag_ids(hf: &tokenizers::Tokenizer, added: &AddedTokens, tags: Option<&Thinki
         tags.iter().flat_map(|tags| [Some(&tags.open), Some(&tags.close), tags.direct.as_ref()]).flatten()
     {
         // A tag that cannot be encoded has no tokens to show.
-        let Ok(encoding) = hf.encode_fast(tag.as_str(), false) else { continue };
+        let Ok(Ok(encoding)) = caught(|| hf.encode_fast(tag.as_str(), false)) else { continue };
         let ids = encoding.get_ids();
         if ids.len() > 1 {
             tag_ids.extend(ids.iter().copied().filter(|id| added.is_special(*id)));

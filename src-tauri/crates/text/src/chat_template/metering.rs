@@ -16,7 +16,7 @@ use minijinja::{
     value::{Object, ValueKind},
 };
 
-use super::python_values;
+use super::{python_slice, python_values};
 
 /// Bytes of text that a rendering may make in all, kept or not.
 pub(super) const MAX_MADE_BYTES: usize = 256 << 20;
@@ -39,6 +39,7 @@ const TEXT: &str = "braid text";
 const CONCAT: &str = "braid concat";
 const ADD: &str = "braid add";
 const MULTIPLY: &str = "braid multiply";
+const SLICE: &str = "braid slice";
 const CHECK: &str = "braid check";
 const TICK: &str = "braid tick";
 
@@ -115,6 +116,7 @@ pub(super) fn install(environment: &mut Environment<'static>) {
     });
     environment.add_function(ADD, add);
     environment.add_function(MULTIPLY, multiply);
+    environment.add_function(SLICE, python_slice::slice);
     environment.add_function(CHECK, |state: &State, value: Value| check(state, value));
     environment.add_function(TICK, |state: &State| charge(state, 0).map(|()| Value::UNDEFINED));
 }
@@ -165,6 +167,7 @@ fn expand(instruction: Instruction<'_>) -> Vec<Instruction<'_>> {
         I::StringConcat => vec![call(CONCAT, 2)],
         I::Add => vec![call(ADD, 2)],
         I::Mul => vec![call(MULTIPLY, 2)],
+        I::Slice => vec![call(SLICE, 4)],
         I::EmitRaw(text) => vec![I::LoadConst(Value::from(text)), call(TEXT, 1), I::Emit],
         I::Emit => vec![call(TEXT, 1), I::Emit],
         I::SetAttr(name) => vec![I::Swap, call(CHECK, 1), I::Swap, I::SetAttr(name)],

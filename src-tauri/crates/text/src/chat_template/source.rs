@@ -14,6 +14,9 @@ const MAX_TAG_TOKENS: usize = 2_000;
 /// Branches in a row, for the same reason.
 const MAX_BRANCHES: usize = 200;
 
+/// Products of constants: the compiler works them out before anything is metered, up to 100 MB each.
+const MAX_CONSTANT_PRODUCTS: usize = 4;
+
 /// Why a template is not even parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TooLong {
@@ -28,7 +31,8 @@ pub(super) fn check(environment: &Environment<'_>, source: &str) -> Result<(), T
     }
     let Ok(empty) = environment.template_from_str("") else { return Ok(()) };
     let syntax = get_compiled_template(&empty).syntax_config.clone();
-    let (mut tag_tokens, mut branches) = (0, 0);
+    let (mut tag_tokens, mut branches, mut products) = (0, 0, 0);
+    let (mut after_constant, mut in_product) = (false, false);
     for token in tokenize(source, false, syntax, WhitespaceConfig::default()) {
         // A source that cannot be cut into tokens is for the parser to refuse.
         let Ok((token, span)) = token else { return Ok(()) };
@@ -39,11 +43,27 @@ pub(super) fn check(environment: &Environment<'_>, source: &str) -> Result<(), T
             _ => {}
         }
         tag_tokens += 1;
-        if tag_tokens > MAX_TAG_TOKENS || branches > MAX_BRANCHES {
+        products += usize::from(in_product && begins_constant(&token));
+        in_product = after_constant && matches!(token, Token::Mul);
+        after_constant = ends_constant(&token);
+        if tag_tokens > MAX_TAG_TOKENS || branches > MAX_BRANCHES || products > MAX_CONSTANT_PRODUCTS {
             return Err(TooLong { line: span.start_line.into() });
         }
     }
     Ok(())
+}
+
+fn begins_constant(token: &Token<'_>) -> bool {
+    is_literal(token)
+        || matches!(token, Token::ParenOpen | Token::BracketOpen | Token::BraceOpen | Token::Minus)
+}
+
+fn ends_constant(token: &Token<'_>) -> bool {
+    is_literal(token) || matches!(token, Token::ParenClose | Token::BracketClose | Token::BraceClose)
+}
+
+fn is_literal(token: &Token<'_>) -> bool {
+    matches!(token, Token::Str(_) | Token::String(_) | Token::Int(_) | Token::Int128(_) | Token::Float(_))
 }
 
 /// Replaces `{% generation %}` blocks, which mark text for training only, by blocks that always render.

@@ -1,5 +1,6 @@
 //! Templates that mean harm, or were written by accident: each ends in an error, soon, with little memory.
 
+use crate::vocabulary::byte_level;
 use serde_json::json;
 use text::{ChatMessage, ChatTemplate, RenderOptions, Role, TextError};
 
@@ -67,6 +68,17 @@ fn texts_and_lists_that_double_are_stopped_before_they_fill_the_memory() {
 }
 
 #[test]
+fn constants_that_grow_while_the_template_is_compiled_are_refused() {
+    for constant in
+        ["'x' * 99999999", "('x') * (99999999)", "99999999 * 'x'", "'x' * - -99999999", "[1] * 99999999"]
+    {
+        let error = outcome(&format!("a\n{{{{ {constant} }}}}").repeat(30)).unwrap_err();
+        assert!(matches!(error, TextError::TemplateTooLong { line: 3..=6 }), "{constant}: {error:?}");
+    }
+    assert_eq!(outcome(&"{% set n = 2 %}{{ 'a' * n }}".repeat(30)).unwrap(), "aa".repeat(30));
+}
+
+#[test]
 fn wide_formats_are_refused() {
     for source in
         ["{{ '%999999999d' | format(1) }}", "{{ '{:>999999999}'.format(1) }}", "{{ '{:>{}}'.format(1, 9) }}"]
@@ -121,6 +133,7 @@ fn endless_recursion_and_loops_end() {
                     | TextError::TemplateEndless { .. }
                     | TextError::TemplateMemory { .. }
                     | TextError::TemplateSyntax { .. }
+                    | TextError::TemplateSlow { .. }
             ),
             "{source}: {error:?}"
         );
@@ -179,4 +192,22 @@ fn what_does_not_exist_is_named_with_its_line() {
         let TextError::TemplateFailed { line: 2, source } = error else { panic!("{error:?}") };
         assert!(source.to_string().contains(word), "{source}");
     }
+}
+
+#[test]
+fn a_file_that_makes_the_tokenizer_library_panic_is_refused() {
+    let folder = byte_level();
+    let path = folder.path().join("tokenizer.json");
+    let whole: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    let unusable = |change: &dyn Fn(&mut serde_json::Value)| {
+        let mut json = whole.clone();
+        change(&mut json);
+        folder.write("tokenizer.json", &json);
+        matches!(text::Tokenizer::from_dir(folder.path()), Err(TextError::TokenizerFile { .. }))
+    };
+    // A merge is cut by the length of a prefix that its second half does not have.
+    assert!(unusable(&|json| json["model"]["continuing_subword_prefix"] = json!("######")));
+    // Everything that keeps a number for each token would be as long as this.
+    assert!(unusable(&|json| json["model"]["vocab"]["th"] = json!(u32::MAX)));
+    assert!(!unusable(&|_| ()), "as it was, the file is fine");
 }
