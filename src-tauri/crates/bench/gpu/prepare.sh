@@ -5,7 +5,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 keep=/tmp/keep
 mkdir -p $keep
 cp "$here"/* $keep/
-for shape in qwen3-0.6b qwen3-4b; do
+for shape in qwen3-0.6b qwen3-4b llama3.2-1b gemma3-1b; do
   python3 $keep/random_model.py $shape $keep/models/$shape
 done
 nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader

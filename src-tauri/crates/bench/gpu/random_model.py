@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Writes a model folder in MLX's format: the exact config of a public model, random 4-bit weights, an invented tokenizer.
 
-    python3 random_model.py SHAPE FOLDER        SHAPE: qwen3-0.6b, qwen3-4b or qwen3-tiny
+    python3 random_model.py SHAPE FOLDER        SHAPE: one of SHAPES below, such as qwen3-0.6b or gemma3-1b
 
 For speed measurements where the real checkpoint cannot be fetched: shapes, quantisation and dtypes are those of the
 public 4-bit conversions (groups of 64, bf16 scales and biases), so the device does the same work. Needs numpy alone.
+
+The tokenizer's ordinary tokens fill a family's vocabulary up to its first added one; the added ones are Qwen3's.
 
 Weights are uniform over the 16 levels and centred. Their spreads are chosen so that logits have a standard deviation
 of about 6, which leaves a top-p 0.9 nucleus of a few tokens at temperature 0.7, as a trained model does; and so that
@@ -19,13 +21,44 @@ import sys
 import numpy as np
 
 GROUP, BITS = 64, 4
-VOCAB, TOKENS, FIRST_ADDED = 151936, 151669, 151643
+# Fields of the config; "first_added" is the id of the first added token, and no field.
+QWEN3 = dict(
+    model_type="qwen3", architectures=["Qwen3ForCausalLM"], first_added=151643, vocab_size=151936, head_dim=128,
+    num_key_value_heads=8, hidden_act="silu", max_position_embeddings=40960, rms_norm_eps=1e-06, rope_scaling=None,
+    rope_theta=1000000, sliding_window=None, use_sliding_window=False,
+)
 SHAPES = {
-    "qwen3-0.6b": dict(hidden_size=1024, num_hidden_layers=28, num_attention_heads=16, intermediate_size=3072),
-    "qwen3-4b": dict(hidden_size=2560, num_hidden_layers=36, num_attention_heads=32, intermediate_size=9728),
-    "qwen3-tiny": dict(hidden_size=256, num_hidden_layers=3, num_attention_heads=4, intermediate_size=512),
+    "qwen3-0.6b": dict(
+        QWEN3, hidden_size=1024, num_hidden_layers=28, num_attention_heads=16, intermediate_size=3072,
+        max_window_layers=28,
+    ),
+    "qwen3-4b": dict(
+        QWEN3, hidden_size=2560, num_hidden_layers=36, num_attention_heads=32, intermediate_size=9728,
+        max_window_layers=36,
+    ),
+    "qwen3-tiny": dict(
+        QWEN3, hidden_size=256, num_hidden_layers=3, num_attention_heads=4, intermediate_size=512,
+        num_key_value_heads=2, max_window_layers=3,
+    ),
+    "llama3.2-1b": dict(
+        model_type="llama", architectures=["LlamaForCausalLM"], first_added=128000, vocab_size=128256,
+        hidden_size=2048, num_hidden_layers=16, num_attention_heads=32, num_key_value_heads=8, head_dim=64,
+        intermediate_size=8192, hidden_act="silu", max_position_embeddings=131072, mlp_bias=False, rms_norm_eps=1e-05,
+        rope_theta=500000.0, pretraining_tp=1,
+        rope_scaling={
+            "factor": 32.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0,
+            "original_max_position_embeddings": 8192, "rope_type": "llama3",
+        },
+    ),
+    "gemma3-1b": dict(
+        model_type="gemma3_text", architectures=["Gemma3ForCausalLM"], first_added=262000, vocab_size=262144,
+        hidden_size=1152, num_hidden_layers=26, num_attention_heads=4, num_key_value_heads=1, head_dim=256,
+        intermediate_size=6912, hidden_activation="gelu_pytorch_tanh", max_position_embeddings=32768,
+        rms_norm_eps=1e-06, rope_theta=1000000, rope_local_base_freq=10000, rope_scaling=None,
+        query_pre_attn_scalar=256, sliding_window=512, sliding_window_pattern=6, attn_logit_softcapping=None,
+        final_logit_softcapping=None, cache_implementation="hybrid",
+    ),
 }
-KV_HEADS, HEAD_DIM = 8, 128
 LOGIT_SPREAD = 6.0
 
 ADDED = [
@@ -42,16 +75,13 @@ CHATML = (
 
 
 def config_of(shape):
+    fields = {name: value for name, value in shape.items() if name != "first_added"}
     quantization = {"group_size": GROUP, "bits": BITS}
-    kv_heads = KV_HEADS if shape["num_attention_heads"] >= KV_HEADS else 2
     return {
-        "architectures": ["Qwen3ForCausalLM"], "attention_bias": False, "attention_dropout": 0.0,
-        "bos_token_id": FIRST_ADDED, "eos_token_id": FIRST_ADDED + 2, "head_dim": HEAD_DIM, "hidden_act": "silu",
-        "initializer_range": 0.02, "max_position_embeddings": 40960, "max_window_layers": shape["num_hidden_layers"],
-        "model_type": "qwen3", "num_key_value_heads": kv_heads, "quantization": quantization,
-        "quantization_config": quantization, "rms_norm_eps": 1e-06, "rope_scaling": None, "rope_theta": 1000000,
-        "sliding_window": None, "tie_word_embeddings": True, "torch_dtype": "bfloat16", "use_cache": True,
-        "use_sliding_window": False, "vocab_size": VOCAB, **shape,
+        "attention_bias": False, "attention_dropout": 0.0, "bos_token_id": shape["first_added"],
+        "eos_token_id": shape["first_added"] + 2, "initializer_range": 0.02, "quantization": quantization,
+        "quantization_config": quantization, "tie_word_embeddings": True, "torch_dtype": "bfloat16", "use_cache": True,
+        **fields,
     }
 
 
@@ -71,8 +101,9 @@ def short_mantissa(value):
 def matrices(config):
     """Name, rows, columns and standard deviation of each quantised matrix."""
     hidden, ffn = config["hidden_size"], config["intermediate_size"]
-    queries, keys = config["num_attention_heads"] * HEAD_DIM, config["num_key_value_heads"] * HEAD_DIM
-    yield "model.embed_tokens", VOCAB, hidden, LOGIT_SPREAD / hidden**0.5
+    queries = config["num_attention_heads"] * config["head_dim"]
+    keys = config["num_key_value_heads"] * config["head_dim"]
+    yield "model.embed_tokens", config["vocab_size"], hidden, LOGIT_SPREAD / hidden**0.5
     for layer in range(config["num_hidden_layers"]):
         attention, mlp = f"model.layers.{layer}.self_attn", f"model.layers.{layer}.mlp"
         yield f"{attention}.q_proj", queries, hidden, hidden**-0.5
@@ -87,13 +118,19 @@ def matrices(config):
 
 
 def norms(config):
-    yield "model.norm.weight", config["hidden_size"]
+    """Name, width and value of each norm's weight."""
+    hidden, head = config["hidden_size"], config["head_dim"]
+    # Gemma's norms add 1 to their weights. Its blocks are normed after the fact: 15 lets them outgrow the embedding.
+    plain, after = (0, 15) if config["model_type"] == "gemma3_text" else (1, 1)
+    in_layer = [("input_layernorm", hidden, plain), ("post_attention_layernorm", hidden, after)]
+    if config["model_type"] != "llama":
+        in_layer += [("self_attn.q_norm", head, plain), ("self_attn.k_norm", head, plain)]
+    if config["model_type"] == "gemma3_text":
+        in_layer += [("pre_feedforward_layernorm", hidden, plain), ("post_feedforward_layernorm", hidden, after)]
+    yield "model.norm.weight", hidden, plain
     for layer in range(config["num_hidden_layers"]):
-        for name, size in [
-            ("input_layernorm", config["hidden_size"]), ("post_attention_layernorm", config["hidden_size"]),
-            ("self_attn.q_norm", HEAD_DIM), ("self_attn.k_norm", HEAD_DIM),
-        ]:
-            yield f"model.layers.{layer}.{name}.weight", size
+        for name, size, value in in_layer:
+            yield f"model.layers.{layer}.{name}.weight", size, value
 
 
 def tensors(config):
@@ -102,7 +139,7 @@ def tensors(config):
     for name, rows, columns, spread in matrices(config):
         # Standard deviation of a uniform choice of 0..15 is 4.61.
         scale = short_mantissa(spread / 4.61)
-        added = slice(FIRST_ADDED, None) if name == "model.embed_tokens" else slice(0, 0)
+        added = slice(config["bos_token_id"], None) if name == "model.embed_tokens" else slice(0, 0)
 
         def level(value, rows=rows, columns=columns, added=added):
             grid = np.full((rows, columns // GROUP), value, np.float32)
@@ -114,8 +151,8 @@ def tensors(config):
         groups = (rows, columns // GROUP)
         yield f"{name}.scales", "BF16", groups, lambda level=level, scale=scale: level(scale)
         yield f"{name}.biases", "BF16", groups, lambda level=level, scale=scale: level(-7.5 * scale)
-    for name, size in norms(config):
-        yield name, "BF16", (size,), lambda size=size: bf16(np.ones(size))
+    for name, size, value in norms(config):
+        yield name, "BF16", (size,), lambda size=size, value=value: bf16(np.full(size, value))
 
 
 def write_weights(config, path):
@@ -143,7 +180,7 @@ def byte_alphabet():
     return [chr(byte) if byte in plain else chr(next(spare)) for byte in range(256)]
 
 
-def vocabulary():
+def vocabulary(tokens):
     """Byte strings of the ordinary tokens: bytes, punctuation, white space, words with and without a space, CJK.
 
     The mixture is roughly that of a multilingual vocabulary, so that a grammar's mask costs about what it would."""
@@ -154,7 +191,7 @@ def vocabulary():
     seen.update((mark * count, None) for mark in (b" ", b"\t", b"\n", b"\r\n") for count in range(1, 33))
     onsets = ["", *"bcdfghjklmnprstvwz", "br", "ch", "cl", "dr", "fl", "gr", "pl", "pr", "qu", "sh", "sp", "st", "th", "tr"]
     codas = ["", "", "", *"dlmnrst", "ck", "ll", "nd", "ng", "nt", "rd", "ss", "st"]
-    while len(seen) < FIRST_ADDED:
+    while len(seen) < tokens:
         kind = draw.random()
         if kind < 0.15:
             word = "".join(chr(draw.randrange(0x4E00, 0x9FA5)) for _ in range(draw.choice([1, 2, 2, 3])))
@@ -169,11 +206,11 @@ def vocabulary():
     return list(seen)
 
 
-def tokenizer_json():
+def tokenizer_json(first_added):
     alphabet = byte_alphabet()
     spell = lambda token: "".join(alphabet[byte] for byte in token)
     added = [
-        {"id": FIRST_ADDED + at, "content": text, "single_word": False, "lstrip": False, "rstrip": False,
+        {"id": first_added + at, "content": text, "single_word": False, "lstrip": False, "rstrip": False,
          "normalized": False, "special": text.startswith("<|")}
         for at, text in enumerate(ADDED)
     ]
@@ -184,26 +221,26 @@ def tokenizer_json():
         "model": {
             "type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None,
             "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False, "ignore_merges": False,
-            "vocab": {spell(token): id for id, token in enumerate(vocabulary())}, "merges": [],
+            "vocab": {spell(token): id for id, token in enumerate(vocabulary(first_added))}, "merges": [],
         },
     }
 
 
 def main():
     shape, folder = sys.argv[1], pathlib.Path(sys.argv[2])
-    assert FIRST_ADDED + len(ADDED) == TOKENS
     config = config_of(SHAPES[shape])
+    first_added = SHAPES[shape]["first_added"]
     folder.mkdir(parents=True, exist_ok=True)
     write = lambda name, value: (folder / name).write_text(
         json.dumps(value, ensure_ascii=False), encoding="utf-8"
     )
     write("config.json", config)
-    write("generation_config.json", {"eos_token_id": [FIRST_ADDED + 2, FIRST_ADDED]})
-    write("tokenizer.json", tokenizer_json())
+    write("generation_config.json", {"eos_token_id": [first_added + 2, first_added]})
+    write("tokenizer.json", tokenizer_json(first_added))
     write(
         "tokenizer_config.json",
         {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": ADDED[2], "pad_token": ADDED[0],
-         "chat_template": CHATML, "model_max_length": 40960},
+         "chat_template": CHATML, "model_max_length": config["max_position_embeddings"]},
     )
     size = write_weights(config, folder / "model.safetensors")
     print(f"{folder}: {shape}, {size / 1e9:.2f} GB of weights")
