@@ -3,7 +3,7 @@
 use tauri::Wry;
 use tauri_specta::{Builder, collect_commands};
 
-use crate::commands::{chat, conversations, engine, settings, window};
+use crate::commands::{chat, conversations, engine, models, settings, window};
 
 /// Every command of the app.
 pub fn builder() -> Builder<Wry> {
@@ -32,16 +32,30 @@ pub fn builder() -> Builder<Wry> {
             settings::set_overlap,
             engine::restart_engine,
             window::report_ui_failure,
+            models::list_models,
+            models::watch_models,
+            models::check_model_fit,
+            models::load_model,
+            models::cancel_model_load,
+            models::unload_model,
+            models::delete_model,
+            models::pick_model_folder,
+            models::pick_gguf_file,
+            models::import_model_folder,
+            models::import_gguf,
+            models::cancel_import,
+            models::dismiss_import,
+            models::search_models,
+            models::read_remote_model,
+            models::start_download,
+            models::pause_download,
+            models::resume_download,
+            models::cancel_download,
+            models::dismiss_download,
+            models::read_hub_settings,
+            models::write_hub_settings,
         ])
         .typ::<protocol::Licences>()
-        .typ::<protocol::ModelEntry>()
-        .typ::<protocol::ModelsStatus>()
-        .typ::<protocol::RemoteModelPage>()
-        .typ::<protocol::RemoteModelDetails>()
-        .typ::<protocol::HubSettings>()
-        .typ::<protocol::HubSettingsChange>()
-        .typ::<protocol::ImportMode>()
-        .typ::<protocol::Unloaded>()
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 pub mod chat;
 pub mod conversations;
 pub mod engine;
+pub mod models;
 pub mod settings;
 pub mod window;
 

@@ -2,6 +2,7 @@
 
 pub mod answer;
 pub mod conversation;
+pub mod model;
 pub mod status;
 
 use std::time::Duration;

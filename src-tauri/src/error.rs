@@ -7,7 +7,7 @@ use std::{error::Error, io, path::PathBuf, sync::Arc};
 use engine::{EngineError, params::InvalidParam};
 use history::HistoryError;
 use mlx_backend::MlxError;
-use model_hub::{ModelHubError, fit::FitReport};
+use model_hub::{HubError, ModelHubError, fit::FitReport};
 use protocol::{CommandError, ErrorCode};
 use text::TextError;
 
@@ -70,6 +70,32 @@ pub enum AppError {
     /// The device that models run on could not be asked for its memory.
     #[error("cannot ask the device for its memory")]
     Device(#[source] Arc<MlxError>),
+    /// An id that names no model.
+    #[error("there is no model \"{given}\"")]
+    UnknownModel {
+        /// As the UI sent it.
+        given: String,
+    },
+    /// The model runs or is being loaded, or came with the app.
+    #[error("\"{model_id}\" is in use or came with Braid")]
+    ModelInUse {
+        /// The model.
+        model_id: String,
+    },
+    /// A model could not be imported or deleted.
+    #[error(transparent)]
+    ModelFiles(Arc<ModelHubError>),
+    /// The hub, or a download from it.
+    #[error(transparent)]
+    Hub(#[from] HubError),
+    /// The file of the hub's token could not be read or written.
+    #[error("cannot use {}", path.display())]
+    HubToken {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: Arc<io::Error>,
+    },
     /// A folder of models could not be listed.
     #[error("cannot look for models")]
     ModelList(#[source] Arc<ModelHubError>),
@@ -161,6 +187,11 @@ pub fn in_full(error: &dyn Error) -> String {
 }
 
 impl AppError {
+    /// Of an import or a deletion.
+    pub fn model_files(error: ModelHubError) -> Self {
+        Self::ModelFiles(Arc::new(error))
+    }
+
     /// What the UI acts on.
     pub fn code(&self) -> ErrorCode {
         match self {
@@ -173,6 +204,11 @@ impl AppError {
             Self::NoModel { .. } => ErrorCode::ModelMissing,
             Self::BrokenModel { reason, .. } | Self::ModelList(reason) => hub_code(reason),
             Self::Tokenizer { .. } => ErrorCode::ModelUnusable,
+            Self::UnknownModel { .. } => ErrorCode::ModelMissing,
+            Self::ModelInUse { .. } => ErrorCode::ModelInUse,
+            Self::ModelFiles(error) => files_code(error),
+            Self::Hub(error) => remote_code(error),
+            Self::HubToken { .. } => ErrorCode::HubAccess,
             Self::UnsupportedModel { source, .. } => load_code(source),
             Self::ModelTooLarge(_) => ErrorCode::ModelTooLarge,
             Self::Device(_) => ErrorCode::EngineFailed,
@@ -185,7 +221,8 @@ impl AppError {
     }
 }
 
-fn hub_code(error: &ModelHubError) -> ErrorCode {
+/// What the UI acts on when a model on this computer is at fault.
+pub fn hub_code(error: &ModelHubError) -> ErrorCode {
     match error {
         ModelHubError::Write { .. } | ModelHubError::Cancelled => ErrorCode::Internal,
         ModelHubError::DiskFull { .. } => ErrorCode::DiskFull,
@@ -212,6 +249,52 @@ fn hub_code(error: &ModelHubError) -> ErrorCode {
         | ModelHubError::UnsafePath { .. }
         | ModelHubError::Incomplete { .. } => ErrorCode::ModelUnusable,
         ModelHubError::UnsupportedDtype { .. } => ErrorCode::ModelUnsupported,
+    }
+}
+
+/// Of an import or a deletion: what is wrong with a model is a reason to refuse it.
+fn files_code(error: &ModelHubError) -> ErrorCode {
+    match hub_code(error) {
+        ErrorCode::DiskFull => ErrorCode::DiskFull,
+        ErrorCode::ModelUnsupported => ErrorCode::ModelUnsupported,
+        _ => ErrorCode::ImportRefused,
+    }
+}
+
+fn remote_code(error: &HubError) -> ErrorCode {
+    match error {
+        HubError::InvalidEndpoint { .. } | HubError::InvalidProxy | HubError::InvalidToken => {
+            ErrorCode::InvalidSetting
+        }
+        HubError::Offline { .. }
+        | HubError::Dns { .. }
+        | HubError::Connect { .. }
+        | HubError::Tls { .. }
+        | HubError::Proxy { .. }
+        | HubError::Timeout { .. }
+        | HubError::Interrupted { .. } => ErrorCode::HubUnreachable,
+        HubError::Unauthorized { .. } | HubError::Gated { .. } | HubError::Forbidden { .. } => {
+            ErrorCode::HubAccess
+        }
+        HubError::InvalidRepo { .. }
+        | HubError::InvalidRevision { .. }
+        | HubError::NotFound { .. }
+        | HubError::NoSuchFile { .. } => ErrorCode::HubNotFound,
+        HubError::RateLimited { .. } => ErrorCode::HubBusy,
+        HubError::Server { .. }
+        | HubError::UnexpectedStatus { .. }
+        | HubError::Redirect { .. }
+        | HubError::BadAnswer { .. }
+        | HubError::TooLarge { .. }
+        | HubError::UnsafeListing { .. } => ErrorCode::HubFault,
+        HubError::NoWeights { .. } => ErrorCode::ModelUnsupported,
+        HubError::WrongSize { .. } | HubError::Corrupt { .. } | HubError::KeepsChanging { .. } => {
+            ErrorCode::DownloadCorrupt
+        }
+        HubError::DiskFull { .. } => ErrorCode::DiskFull,
+        HubError::UnknownDownload => ErrorCode::DownloadNotFound,
+        HubError::Disk { .. } | HubError::InUse { .. } => ErrorCode::DownloadFailed,
+        HubError::Client { .. } | HubError::Aborted => ErrorCode::Internal,
     }
 }
 

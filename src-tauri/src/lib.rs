@@ -12,9 +12,11 @@ pub mod commands;
 pub mod convert;
 pub mod error;
 pub mod generation;
+pub mod hub_settings;
 mod language;
 pub mod local_engine;
 mod logging;
+pub mod model_library;
 pub mod models;
 mod places;
 pub mod prompt;
@@ -35,6 +37,7 @@ pub use language::language_to_set;
 use crate::{
     local_engine::{LocalEngine, MlxSource},
     logging::LogWriter,
+    model_library::ModelLibrary,
     places::Places,
     requests::StopCause,
     state::AppState,
@@ -52,6 +55,7 @@ const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 /// Tauri's, if there can be no window.
 pub fn run() -> Result<(), tauri::Error> {
     let app = tauri::Builder::default()
+        .plugin(tauri_plugin_dialog::init())
         .invoke_handler(bindings::builder().invoke_handler())
         .register_uri_scheme_protocol(window::NOTICE_SCHEME, window::serve_notice)
         .setup(|app| Ok(compose(app)?))
@@ -74,7 +78,8 @@ fn compose(app: &mut App) -> Result<(), tauri::Error> {
     app.manage(logging::start(&places.logs));
     tracing::info!(version = env!("CARGO_PKG_VERSION"), data = %places.data.display(), "Braid starts");
     let engine = Arc::new(LocalEngine::new(MlxSource(places.models)));
-    let state = AppState::new(places.database, engine);
+    let library = ModelLibrary::new(places.model_folders, &places.data, engine.clone());
+    let state = AppState::new(places.database, engine, library);
     app.manage(state.clone());
     tauri::async_runtime::spawn(async move {
         // Opened first: the engine starts in the stored mode. A failure is told by the UI's first call.

@@ -7,7 +7,8 @@ use std::{
 
 use tauri::path::PathResolver;
 
-use crate::models::ModelPlaces;
+use crate::{model_library::ModelFolders, models::ModelPlaces};
+use model_hub::cache_dir_from_env;
 
 /// Names a folder for everything that the app writes, instead of the system's places.
 const DATA_DIR: &str = "BRAID_DATA_DIR";
@@ -24,8 +25,10 @@ pub struct Places {
     pub database: PathBuf,
     /// Folder of the log files.
     pub logs: PathBuf,
-    /// Where models may lie.
+    /// Where a model to start with may lie.
     pub models: ModelPlaces,
+    /// Where models lie, by whose they are.
+    pub model_folders: ModelFolders,
 }
 
 impl Places {
@@ -43,10 +46,17 @@ impl Places {
             Some(folder) => folder,
             None => paths.app_data_dir()?,
         };
-        let roots = [Some(data.clone()), paths.resource_dir().ok()];
-        let roots = roots.into_iter().flatten().map(|folder| folder.join("models")).collect();
-        let models = ModelPlaces { starter: folder_from(STARTER_MODEL), roots };
-        Ok(Self { database: data.join("history.sqlite3"), data, logs, models })
+        let own = data.join("models");
+        let bundled: Vec<PathBuf> =
+            paths.resource_dir().ok().map(|folder| folder.join("models")).into_iter().collect();
+        // Shared with other tools, unless everything is to lie in one folder.
+        let shared = env::var_os(DATA_DIR).is_none().then(|| cache_dir_from_env(|name| env::var(name).ok()));
+        let downloads = shared.flatten().unwrap_or_else(|| data.join("hub"));
+        let starter = folder_from(STARTER_MODEL);
+        let roots = [&own, &downloads].into_iter().chain(&bundled).cloned().collect();
+        let models = ModelPlaces { starter: starter.clone(), roots };
+        let model_folders = ModelFolders { own, bundled, starter, downloads };
+        Ok(Self { database: data.join("history.sqlite3"), data, logs, models, model_folders })
     }
 }
 

@@ -16,6 +16,7 @@ use crate::{
     convert::{to_engine_mode, to_engine_overlap},
     error::AppError,
     local_engine::LocalEngine,
+    model_library::ModelLibrary,
     requests::Requests,
     settings_store::SettingsStore,
 };
@@ -28,6 +29,8 @@ const KEEP_DELETED: Duration = Duration::from_secs(30 * 24 * 3600);
 pub struct AppState {
     /// The engine and its model.
     pub engine: Arc<LocalEngine>,
+    /// The models of this computer.
+    pub library: ModelLibrary,
     /// Answers that are running.
     pub requests: Requests,
     /// Settings of the app.
@@ -40,9 +43,10 @@ pub struct AppState {
 
 impl AppState {
     /// Puts the parts together. `database`: the history's file, opened on first use.
-    pub fn new(database: PathBuf, engine: Arc<LocalEngine>) -> Self {
+    pub fn new(database: PathBuf, engine: Arc<LocalEngine>, library: ModelLibrary) -> Self {
         Self {
             engine,
+            library,
             requests: Requests::default(),
             settings: Arc::default(),
             window: Arc::default(),
@@ -65,6 +69,7 @@ impl AppState {
             tracing::error!(error = crate::error::in_full(error), "the history cannot be opened");
         })?;
         let settings = self.settings.read_from(&history).await?;
+        self.library.read_from(&history).await?;
         self.engine.set_gate_mode(to_engine_mode(settings.gate_mode)).await;
         self.engine.set_overlap(to_engine_overlap(settings.overlap)).await;
         match history.purge_deleted(KEEP_DELETED).await {
@@ -88,6 +93,7 @@ impl AppState {
 pub struct WindowState {
     is_started: AtomicBool,
     watch: AtomicU64,
+    models_watch: AtomicU64,
 }
 
 impl WindowState {
@@ -114,5 +120,14 @@ impl WindowState {
     /// Whether no later watch has begun.
     pub fn is_current_watch(&self, watch: u64) -> bool {
         self.watch.load(Ordering::Relaxed) == watch
+    }
+    /// As [`Self::begin_watch`], of the models.
+    pub fn begin_models_watch(&self) -> u64 {
+        self.models_watch.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// As [`Self::is_current_watch`], of the models.
+    pub fn is_current_models_watch(&self, watch: u64) -> bool {
+        self.models_watch.load(Ordering::Relaxed) == watch
     }
 }

@@ -48,8 +48,16 @@ pub fn check(model: &ModelFolder, context_tokens: Option<u32>) -> Result<Fit, Ap
         hidden: config.hidden as u64,
     };
     let needs = fit::needs(&headers, facts, storage);
-    let asked = context_tokens.unwrap_or(config.context_tokens).max(LEAST_CONTEXT_TOKENS);
-    Ok(compare(&needs, device::memory_now().map_err(on_device)?, device::active_bytes(), asked))
+    compare_now(&needs, context_tokens.unwrap_or(config.context_tokens))
+}
+
+/// Compares what a model needs with the memory of this moment.
+///
+/// # Errors
+/// [`AppError::Device`].
+pub fn compare_now(needs: &Needs, context_tokens: u32) -> Result<Fit, AppError> {
+    let now = device::memory_now().map_err(|source| AppError::Device(Arc::new(source)))?;
+    Ok(compare(needs, now, device::active_bytes(), context_tokens.max(LEAST_CONTEXT_TOKENS)))
 }
 
 fn compare(needs: &Needs, now: DeviceMemoryNow, loaded_bytes: u64, context_tokens: u32) -> Fit {

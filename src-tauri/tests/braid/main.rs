@@ -4,6 +4,7 @@ mod answers;
 mod details;
 mod engine_life;
 mod loading;
+mod models;
 mod support;
 mod tabs;
 mod versions;

@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -14,6 +14,7 @@ use app::{
     error::AppError,
     generation,
     local_engine::{EngineSource, LoadRequest, LocalEngine, ModelStart, Preflight},
+    model_library::{ModelFolders, ModelLibrary},
     models::FoundModel,
     state::AppState,
     stream::{FrameSink, SinkClosed},
@@ -128,6 +129,27 @@ impl EngineSource for ScriptedSource {
     }
 }
 
+/// A library whose folders all lie in one, as with `BRAID_DATA_DIR`.
+pub fn library_in(folder: &Path, engine: Arc<LocalEngine>) -> ModelLibrary {
+    let folders = ModelFolders {
+        own: folder.join("models"),
+        bundled: Vec::new(),
+        starter: None,
+        downloads: folder.join("hub"),
+    };
+    ModelLibrary::new(folders, folder, engine)
+}
+
+/// Waits until something is true.
+pub async fn until(is_true: impl AsyncFn() -> bool) {
+    let became = async {
+        while !is_true().await {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, became).await.expect("it becomes true");
+}
+
 /// An app whose database lives as long as this.
 pub struct TestApp {
     pub state: AppState,
@@ -143,7 +165,8 @@ impl TestApp {
     pub async fn start_in(folder: TempDir, plan: Plan) -> Self {
         let plan = Arc::new(Mutex::new(plan));
         let engine = Arc::new(LocalEngine::new(ScriptedSource(plan.clone())));
-        let state = AppState::new(folder.path().join("history.sqlite3"), engine);
+        let library = library_in(folder.path(), engine.clone());
+        let state = AppState::new(folder.path().join("history.sqlite3"), engine, library);
         // A runtime that was shut down a moment ago may still hold the lock.
         let opened = async {
             while state.history().await.is_err() {

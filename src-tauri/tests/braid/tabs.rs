@@ -41,8 +41,8 @@ async fn a_new_conversation_starts_with_the_settings_for_new_ones_and_keeps_its_
 async fn a_history_that_cannot_be_opened_is_tried_again() {
     let app = TestApp::start(Plan::of(Scenario::ShortAnswers)).await;
     let second = TestApp::start_in(tempfile::tempdir().unwrap(), Plan::of(Scenario::ShortAnswers)).await;
-    let state =
-        app::state::AppState::new(app.folder.path().join("history.sqlite3"), second.state.engine.clone());
+    let (engine, library) = (second.state.engine.clone(), second.state.library.clone());
+    let state = app::state::AppState::new(app.folder.path().join("history.sqlite3"), engine, library);
     let refused = commands::window::start(&state).await.unwrap_err();
     assert_eq!(refused.code(), protocol::ErrorCode::HistoryFailed, "another Braid has it open");
     app.state.close_history().await;

@@ -61,14 +61,21 @@ pub struct Needs {
 /// Counts a model's needs from the headers of its files.
 pub fn needs(headers: &WeightHeaders, facts: KvFacts, storage: WeightStorage) -> Needs {
     let kept = kept::count(headers, facts, storage);
-    Needs {
-        weights_bytes: kept.weights_bytes,
-        load_peak_bytes: kept.load_peak_bytes,
-        kv_cache_bytes_per_token: facts.bytes_per_token,
-        context_tokens: facts.context_tokens,
-        layers: facts.layers,
-        workspace_bytes: facts.hidden.saturating_mul(PREFILL_CHUNK_TOKENS * ACTIVATION_BYTES_PER_WIDTH),
-        logits_bytes_per_tab: facts.vocab.saturating_mul(LOGITS_BYTES * LOGITS_COPIES),
+    Needs { load_peak_bytes: kept.load_peak_bytes, ..Needs::estimated(kept.weights_bytes, facts) }
+}
+
+impl Needs {
+    /// Needs of a model of which only the size of its weights is known, as the device would keep them.
+    pub fn estimated(weights_bytes: u64, facts: KvFacts) -> Self {
+        Self {
+            weights_bytes,
+            load_peak_bytes: weights_bytes,
+            kv_cache_bytes_per_token: facts.bytes_per_token,
+            context_tokens: facts.context_tokens,
+            layers: facts.layers,
+            workspace_bytes: facts.hidden.saturating_mul(PREFILL_CHUNK_TOKENS * ACTIVATION_BYTES_PER_WIDTH),
+            logits_bytes_per_tab: facts.vocab.saturating_mul(LOGITS_BYTES * LOGITS_COPIES),
+        }
     }
 }
 

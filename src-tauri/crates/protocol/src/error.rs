@@ -63,6 +63,10 @@ pub enum ErrorCode {
     HubFault,
     /// What arrived is not what the hub announced, twice.
     DownloadCorrupt,
+    /// The model runs, is being loaded, or came with the app: it cannot be deleted.
+    ModelInUse,
+    /// The folder of downloads cannot be read or written, or another Braid uses it.
+    DownloadFailed,
     /// The download or import is not known, or no longer.
     DownloadNotFound,
     /// The disk is full.

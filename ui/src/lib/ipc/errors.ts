@@ -187,6 +187,19 @@ export const errorWording = {
 		advice: 'The file was fetched twice and thrown away. Try again later, or use another network.',
 		wayOut: 'retry',
 	},
+	modelInUse: {
+		severity: 'notice',
+		title: 'This model cannot be deleted now',
+		advice: 'Unload it first. The model that came with Braid stays.',
+		wayOut: null,
+	},
+	downloadFailed: {
+		severity: 'error',
+		title: 'The folder of downloads cannot be used',
+		advice:
+			'Check that it may be written and that no other Braid uses it; the details say what the system said.',
+		wayOut: 'retry',
+	},
 	downloadNotFound: {
 		severity: 'notice',
 		title: 'This download is gone',

@@ -1,19 +1,7 @@
-import { Channel, invoke } from '@tauri-apps/api/core';
+import { Channel } from '@tauri-apps/api/core';
 import { CommandFailure, type Backend } from './backend';
 import { commands } from './generated/bindings';
-import type {
-	CommandError,
-	FitReport,
-	HubSettings,
-	HubSettingsChange,
-	ImportMode,
-	Licences,
-	ModelEntry,
-	ModelsStatus,
-	RemoteModelDetails,
-	RemoteModelPage,
-	Unloaded,
-} from './wire';
+import type { CommandError, Licences } from './wire';
 
 type Outcome<T> = { status: 'ok'; data: T } | { status: 'error'; error: CommandError };
 
@@ -58,53 +46,31 @@ export function createBackend(): Backend {
 		restartEngine: () => settle(commands.restartEngine()),
 		reportUiFailure: (message) => settle(commands.reportUiFailure(message)),
 		readLicences,
-		...modelCalls,
+		listModels: () => unwrap(commands.listModels()),
+		watchModels: (onStatus) => settle(commands.watchModels(channel(onStatus))),
+		checkModelFit: (modelId, contextTokens) => unwrap(commands.checkModelFit(modelId, contextTokens)),
+		loadModel: (modelId, contextTokens, despiteFit) =>
+			settle(commands.loadModel(modelId, contextTokens, despiteFit)),
+		cancelModelLoad: () => settle(commands.cancelModelLoad()),
+		unloadModel: () => unwrap(commands.unloadModel()),
+		deleteModel: (modelId) => settle(commands.deleteModel(modelId)),
+		pickModelFolder: () => unwrap(commands.pickModelFolder()),
+		pickGgufFile: () => unwrap(commands.pickGgufFile()),
+		importModelFolder: (path, mode) => unwrap(commands.importModelFolder(path, mode)),
+		importGguf: (path) => unwrap(commands.importGguf(path)),
+		cancelImport: (importId) => settle(commands.cancelImport(importId)),
+		dismissImport: (importId) => settle(commands.dismissImport(importId)),
+		searchModels: (query, next) => unwrap(commands.searchModels(query, next)),
+		readRemoteModel: (repo) => unwrap(commands.readRemoteModel(repo)),
+		startDownload: (repo, commit) => unwrap(commands.startDownload(repo, commit)),
+		pauseDownload: (downloadId) => settle(commands.pauseDownload(downloadId)),
+		resumeDownload: (downloadId) => settle(commands.resumeDownload(downloadId)),
+		cancelDownload: (downloadId) => settle(commands.cancelDownload(downloadId)),
+		dismissDownload: (downloadId) => settle(commands.dismissDownload(downloadId)),
+		readHubSettings: () => unwrap(commands.readHubSettings()),
+		writeHubSettings: (change) => unwrap(commands.writeHubSettings(change)),
 	};
 }
-
-/** Calls a command by its name, for those without a generated function. */
-async function call<T>(command: string, args: Record<string, unknown> = {}): Promise<T> {
-	try {
-		return await invoke<T>(command, args);
-	} catch (thrown) {
-		if (thrown instanceof Error) throw thrown;
-		const { code, message } = thrown as CommandError;
-		throw new CommandFailure(code, message);
-	}
-}
-
-async function order(command: string, args: Record<string, unknown> = {}): Promise<void> {
-	await call<unknown>(command, args);
-}
-
-const modelCalls = {
-	listModels: () => call<ModelEntry[]>('list_models'),
-	watchModels: (onStatus: (status: ModelsStatus) => void) =>
-		order('watch_models', { updates: channel(onStatus) }),
-	checkModelFit: (modelId: string, contextTokens: number | null) =>
-		call<FitReport>('check_model_fit', { modelId, contextTokens }),
-	loadModel: (modelId: string, contextTokens: number | null, despiteFit: boolean) =>
-		order('load_model', { modelId, contextTokens, despiteFit }),
-	cancelModelLoad: () => order('cancel_model_load'),
-	unloadModel: () => call<Unloaded>('unload_model'),
-	deleteModel: (modelId: string) => order('delete_model', { modelId }),
-	pickModelFolder: () => call<string | null>('pick_model_folder'),
-	pickGgufFile: () => call<string | null>('pick_gguf_file'),
-	importModelFolder: (path: string, mode: ImportMode) => call<string>('import_model_folder', { path, mode }),
-	importGguf: (path: string) => call<string>('import_gguf', { path }),
-	cancelImport: (importId: string) => order('cancel_import', { importId }),
-	dismissImport: (importId: string) => order('dismiss_import', { importId }),
-	searchModels: (query: string, next: string | null) =>
-		call<RemoteModelPage>('search_models', { query, next }),
-	readRemoteModel: (repo: string) => call<RemoteModelDetails>('read_remote_model', { repo }),
-	startDownload: (repo: string, commit: string) => call<string>('start_download', { repo, commit }),
-	pauseDownload: (downloadId: string) => order('pause_download', { downloadId }),
-	resumeDownload: (downloadId: string) => order('resume_download', { downloadId }),
-	cancelDownload: (downloadId: string) => order('cancel_download', { downloadId }),
-	dismissDownload: (downloadId: string) => order('dismiss_download', { downloadId }),
-	readHubSettings: () => call<HubSettings>('read_hub_settings'),
-	writeHubSettings: (change: HubSettingsChange) => call<HubSettings>('write_hub_settings', { change }),
-};
 
 async function readLicences(): Promise<Licences> {
 	const response = await fetch('/licences.json');

@@ -154,6 +154,162 @@ export const commands = {
 	 *  None.
 	 */
 	reportUiFailure: (message: string) => typedError<null, CommandError>(__TAURI_INVOKE("report_ui_failure", { message })),
+	/**
+	 *  All models of this computer, by name.
+	 * 
+	 *  # Errors
+	 *  A folder of models that cannot be listed.
+	 */
+	listModels: () => typedError<ModelEntry[], CommandError>(__TAURI_INVOKE("list_models")),
+	/**
+	 *  Sends what is going on with models, at once and then at each change, until the window closes or watches anew.
+	 * 
+	 *  # Errors
+	 *  None.
+	 */
+	watchModels: (updates: Channel<ModelsStatus>) => typedError<null, CommandError>(__TAURI_INVOKE("watch_models", { updates })),
+	/**
+	 *  Reckons whether a model fits into memory. `context_tokens`: the model's own if not given.
+	 * 
+	 *  # Errors
+	 *  A model that is not there, cannot be read or is not supported.
+	 */
+	checkModelFit: (modelId: string, contextTokens: number | null) => typedError<FitReport, CommandError>(__TAURI_INVOKE("check_model_fit", { modelId, contextTokens })),
+	/**
+	 *  Begins to load a model; the one that runs goes on until the new one is ready, if memory allows. Progress and failure
+	 *  come with [`watch_models`].
+	 * 
+	 *  # Errors
+	 *  What can be told before anything changes: a model that is not there, cannot be read, is not supported, or does not
+	 *  fit. `despite_fit` skips the last.
+	 */
+	loadModel: (modelId: string, contextTokens: number | null, despiteFit: boolean) => typedError<null, CommandError>(__TAURI_INVOKE("load_model", { modelId, contextTokens, despiteFit })),
+	/**
+	 *  Gives up a load that is under way; the model that runs goes on.
+	 * 
+	 *  # Errors
+	 *  None.
+	 */
+	cancelModelLoad: () => typedError<null, CommandError>(__TAURI_INVOKE("cancel_model_load")),
+	/**
+	 *  Takes the loaded model out of memory. Its running answers end and keep their text.
+	 * 
+	 *  # Errors
+	 *  None loaded.
+	 */
+	unloadModel: () => typedError<Unloaded, CommandError>(__TAURI_INVOKE("unload_model")),
+	/**
+	 *  Deletes a model from the disk; of a reference only the reference.
+	 * 
+	 *  # Errors
+	 *  A model that is loaded, not there, not Braid's to delete, or that the system does not let go.
+	 */
+	deleteModel: (modelId: string) => typedError<null, CommandError>(__TAURI_INVOKE("delete_model", { modelId })),
+	/**
+	 *  Lets the person choose a folder. `None` if they chose none.
+	 * 
+	 *  # Errors
+	 *  A dialog that cannot be shown.
+	 */
+	pickModelFolder: () => typedError<string | null, CommandError>(__TAURI_INVOKE("pick_model_folder")),
+	/**
+	 *  Lets the person choose a GGUF file. `None` if they chose none.
+	 * 
+	 *  # Errors
+	 *  A dialog that cannot be shown.
+	 */
+	pickGgufFile: () => typedError<string | null, CommandError>(__TAURI_INVOKE("pick_gguf_file")),
+	/**
+	 *  Begins to import a folder in MLX's format. Returns the import's id; progress comes with [`watch_models`].
+	 * 
+	 *  # Errors
+	 *  None; what goes wrong is the import's problem.
+	 */
+	importModelFolder: (path: string, mode: ImportMode) => typedError<string, CommandError>(__TAURI_INVOKE("import_model_folder", { path, mode })),
+	/**
+	 *  Begins to import a GGUF file. Returns the import's id; progress comes with [`watch_models`].
+	 * 
+	 *  # Errors
+	 *  None; what goes wrong is the import's problem.
+	 */
+	importGguf: (path: string) => typedError<string, CommandError>(__TAURI_INVOKE("import_gguf", { path })),
+	/**
+	 *  Gives up an import; nothing of it stays.
+	 * 
+	 *  # Errors
+	 *  None: an import that has ended is gone already.
+	 */
+	cancelImport: (importId: string) => typedError<null, CommandError>(__TAURI_INVOKE("cancel_import", { importId })),
+	/**
+	 *  Takes a failed import off the list.
+	 * 
+	 *  # Errors
+	 *  None.
+	 */
+	dismissImport: (importId: string) => typedError<null, CommandError>(__TAURI_INVOKE("dismiss_import", { importId })),
+	/**
+	 *  Searches the hub. `next`: of the page before.
+	 * 
+	 *  # Errors
+	 *  The hub's.
+	 */
+	searchModels: (query: string, next: string | null) => typedError<RemoteModelPage, CommandError>(__TAURI_INVOKE("search_models", { query, next })),
+	/**
+	 *  What a repository of the hub holds for Braid.
+	 * 
+	 *  # Errors
+	 *  The hub's.
+	 */
+	readRemoteModel: (repo: string) => typedError<RemoteModelDetails, CommandError>(__TAURI_INVOKE("read_remote_model", { repo })),
+	/**
+	 *  Begins a download. Returns its id; progress comes with [`watch_models`].
+	 * 
+	 *  # Errors
+	 *  The hub's; too little space on the disk.
+	 */
+	startDownload: (repo: string, commit: string) => typedError<string, CommandError>(__TAURI_INVOKE("start_download", { repo, commit })),
+	/**
+	 *  Holds a download; what has arrived stays.
+	 * 
+	 *  # Errors
+	 *  `DownloadNotFound`.
+	 */
+	pauseDownload: (downloadId: string) => typedError<null, CommandError>(__TAURI_INVOKE("pause_download", { downloadId })),
+	/**
+	 *  Goes on with a download that was held, failed, or was found at start.
+	 * 
+	 *  # Errors
+	 *  `DownloadNotFound`.
+	 */
+	resumeDownload: (downloadId: string) => typedError<null, CommandError>(__TAURI_INVOKE("resume_download", { downloadId })),
+	/**
+	 *  Gives up a download; nothing of it stays.
+	 * 
+	 *  # Errors
+	 *  `DownloadNotFound`; files that the system does not let go.
+	 */
+	cancelDownload: (downloadId: string) => typedError<null, CommandError>(__TAURI_INVOKE("cancel_download", { downloadId })),
+	/**
+	 *  Takes a download that is complete off the list; the model stays.
+	 * 
+	 *  # Errors
+	 *  `DownloadNotFound`.
+	 */
+	dismissDownload: (downloadId: string) => typedError<null, CommandError>(__TAURI_INVOKE("dismiss_download", { downloadId })),
+	/**
+	 *  Where models are downloaded from.
+	 * 
+	 *  # Errors
+	 *  A token that cannot be read.
+	 */
+	readHubSettings: () => typedError<HubSettings, CommandError>(__TAURI_INVOKE("read_hub_settings")),
+	/**
+	 *  Changes where models are downloaded from; downloads under way go on with it.
+	 * 
+	 *  # Errors
+	 *  `InvalidSetting` for an address or proxy that makes no sense; the history's.
+	 */
+	writeHubSettings: (change: HubSettingsChange) => typedError<HubSettings, CommandError>(__TAURI_INVOKE("write_hub_settings", { change })),
 };
 
 /* Types */
@@ -395,6 +551,10 @@ export type ErrorCode =
 "hubFault" | 
 /**  What arrived is not what the hub announced, twice. */
 "downloadCorrupt" | 
+/**  The model runs, is being loaded, or came with the app: it cannot be deleted. */
+"modelInUse" | 
+/**  The folder of downloads cannot be read or written, or another Braid uses it. */
+"downloadFailed" | 
 /**  The download or import is not known, or no longer. */
 "downloadNotFound" | 
 /**  The disk is full. */
