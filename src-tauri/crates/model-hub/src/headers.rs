@@ -13,7 +13,7 @@ use std::{
 
 use serde::Deserialize;
 
-use crate::{ModelHubError, json};
+use crate::{ModelHubError, catalog::exists, json};
 
 pub(crate) const WEIGHTS: &str = "model.safetensors";
 pub(crate) const WEIGHTS_INDEX: &str = "model.safetensors.index.json";
@@ -117,7 +117,7 @@ impl WeightHeaders {
         let mut names = HashSet::new();
         for name in &listing.files {
             let path = folder.join(name);
-            if !path.exists() {
+            if !exists(&path)? {
                 return Err(ModelHubError::Incomplete { path: folder.to_path_buf(), what: name.clone() });
             }
             let file = read_file(&path)?;
@@ -161,7 +161,7 @@ impl WeightFiles {
     /// Reads the index, if there is one. Files need not exist.
     pub(crate) fn find(folder: &Path) -> Result<Self, ModelHubError> {
         let index = folder.join(WEIGHTS_INDEX);
-        if !index.exists() {
+        if !exists(&index)? {
             let files = BTreeSet::from([WEIGHTS.to_string()]);
             return Ok(Self { files, tensors: BTreeSet::new() });
         }

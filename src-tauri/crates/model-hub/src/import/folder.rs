@@ -91,9 +91,13 @@ fn named(source: PathBuf) -> Result<(PathBuf, String), ModelHubError> {
     Ok((folder, name))
 }
 
-/// The first of `name`, `name-2`, `name-3`, … that nothing under `root` has.
+/// The first of `name`, `name-2`, `name-3`, … that nothing under `root` has. What the catalogue reads into a name (a dot
+/// in front, `.part` or the ending of references) is left out of it.
 pub fn free_name(root: &Path, name: &str) -> String {
-    let name = name.trim_start_matches('.').trim_end_matches(".part");
+    let mut name = name.trim_start_matches('.');
+    while let Some(shorter) = [".part", REFERENCE_SUFFIX].iter().find_map(|end| name.strip_suffix(end)) {
+        name = shorter;
+    }
     let name = if name.is_empty() { "model" } else { name };
     let is_free = |name: &String| {
         ["", ".part", REFERENCE_SUFFIX]

@@ -169,15 +169,17 @@ fn a_config_of_megabytes_is_refused() {
 #[cfg(unix)]
 #[test]
 fn a_file_that_cannot_be_read_is_told_from_one_that_is_not_there() {
-    let root = tempfile::tempdir().unwrap();
-    import_into(root.path(), "small");
-    let tokenizer = root.path().join("small/tokenizer.json");
-    fs::remove_file(&tokenizer).unwrap();
-    // A link to itself can be read by nobody, not even by root.
-    std::os::unix::fs::symlink(&tokenizer, &tokenizer).unwrap();
-    let entry = only_entry(root.path());
-    assert!(
-        matches!(&entry, CatalogEntry::Broken { reason: ModelHubError::Read { path, .. }, .. } if *path == tokenizer),
-        "{entry:?}"
-    );
+    for name in ["tokenizer.json", "model.safetensors", "model.safetensors.index.json"] {
+        let root = tempfile::tempdir().unwrap();
+        import_into(root.path(), "small");
+        let file = root.path().join("small").join(name);
+        let _ = fs::remove_file(&file);
+        // A link to itself can be read by nobody, not even by root.
+        std::os::unix::fs::symlink(&file, &file).unwrap();
+        let entry = only_entry(root.path());
+        assert!(
+            matches!(&entry, CatalogEntry::Broken { reason: ModelHubError::Read { path, .. }, .. } if *path == file),
+            "{entry:?}"
+        );
+    }
 }

@@ -3,7 +3,8 @@
 use std::{fs, ops::ControlFlow, path::Path};
 
 use model_hub::{
-    CatalogEntry, How, ModelHubError, ModelSource, Progress, import_folder, import_gguf_with, list_models,
+    CatalogEntry, How, ModelHubError, ModelSource, Progress, free_name, import_folder, import_gguf_with,
+    list_models,
 };
 
 use crate::{
@@ -114,6 +115,28 @@ fn a_name_that_is_taken_gets_a_number() {
         .into();
     assert_eq!(ids, ["small", "small-2", "small-3", "small-4"]);
     assert_eq!(list_models(&[setting.root.path().to_path_buf()]).unwrap().len(), 4);
+}
+
+#[test]
+fn a_name_that_the_catalogue_would_misread_is_shortened() {
+    let root = tempfile::tempdir().unwrap();
+    for (given, name) in [
+        ("small", "small"),
+        (".hidden", "hidden"),
+        ("half.part", "half"),
+        ("x.model.json", "x"),
+        ("x.part.model.json.part", "x"),
+        ("..", "model"),
+        (".part", "part"),
+        ("", "model"),
+    ] {
+        assert_eq!(free_name(root.path(), given), name, "{given}");
+    }
+    let setting = Setting::new();
+    let odd = setting.elsewhere.path().join("odd.model.json");
+    fs::rename(setting.source(), &odd).unwrap();
+    let model = import_folder(&odd, setting.root.path(), How::Copy, &mut go_on).unwrap();
+    assert_eq!(model.id, "odd");
 }
 
 #[test]
