@@ -8,6 +8,9 @@
 //! [`Detokenizer::push`] -> text -> [`ThinkingSplitter::push`] -> thinking and answer; of the answer,
 //! [`StopMatcher::push`] -> text that may be shown.
 //!
+//! A model folder comes from strangers. Its template runs under a meter, panics of the libraries that read it become
+//! errors, and the example `fuzz` looks for what gets past both.
+//!
 //! Terms. A *control token* is an added token that steers the model (turn markers, end of text). Text that a person
 //! wrote never becomes one: see [`Tokenizer::prompt_tokens`] for how.
 

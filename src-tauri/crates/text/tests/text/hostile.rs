@@ -210,4 +210,9 @@ fn a_file_that_makes_the_tokenizer_library_panic_is_refused() {
     // Everything that keeps a number for each token would be as long as this.
     assert!(unusable(&|json| json["model"]["vocab"]["th"] = json!(u32::MAX)));
     assert!(!unusable(&|_| ()), "as it was, the file is fine");
+    // The library expects a decoder to be JSON before it has looked.
+    let text = whole.to_string();
+    let cut = text.find("\"decoder\"").unwrap() + 20;
+    std::fs::write(&path, &text[..cut]).unwrap();
+    assert!(matches!(text::Tokenizer::from_dir(folder.path()), Err(TextError::TokenizerFile { .. })));
 }
