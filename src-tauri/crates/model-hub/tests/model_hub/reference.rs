@@ -7,7 +7,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use model_hub::import_gguf;
+use model_hub::{
+    WeightHeaders,
+    fit::{KvFacts, WeightStorage, needs},
+    import_gguf,
+};
 use safetensors::SafeTensors;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -61,6 +65,12 @@ fn the_starter_models_weights_and_token_ids_equal_the_reference() {
     let summary = import_gguf(&starter(), &folder).unwrap();
     assert_eq!((summary.tensors, summary.layers), (272, 30));
     assert_same_tensors(&folder, "starter_tensors.json");
+
+    let headers = WeightHeaders::read(&folder).unwrap();
+    let facts = KvFacts { bytes_per_token: 1, context_tokens: 8192, layers: 30, vocab: 49_152, hidden: 576 };
+    let weights_bytes = |storage| needs(&headers, facts, storage).weights_bytes;
+    assert_eq!(weights_bytes(WeightStorage::AsStored), 98_275_968, "as MLX's own conversion stores it");
+    assert_eq!(weights_bytes(WeightStorage::FullPrecision), 115_156_224, "as measured once loaded on a CPU");
 
     let tokenizer = tokenizers::Tokenizer::from_file(folder.join("tokenizer.json")).unwrap();
     let lines = fixture_json("starter_tokens.json");
