@@ -11,6 +11,7 @@ use crate::model::experts::{Experts, Stack};
 use crate::model::linear::{Bias, Embedding, Linear, Matrix, Product};
 use crate::mx::{Array, Dtype, cuda, ops, packed, quantised};
 use files::WeightFiles;
+use mlx_rs::error::IoError;
 use spelling::Spelling;
 use std::collections::HashMap;
 use std::path::Path;
@@ -75,8 +76,14 @@ impl<'a> Weights<'a> {
         let files = WeightFiles::find(dir)?;
         let mut tensors = HashMap::new();
         for path in files.paths() {
-            let loaded = Array::load_safetensors(path)
-                .map_err(|error| MlxError::Config { path: path.clone(), reason: error.to_string() })?;
+            let loaded = Array::load_safetensors(path).map_err(|error| {
+                let reason = match error {
+                    // Without MLX's own words, which our handler has kept.
+                    IoError::Exception(error) => ops::failure("load", Some(error)).to_string(),
+                    error => error.to_string(),
+                };
+                MlxError::Config { path: path.clone(), reason }
+            })?;
             tensors.extend(loaded);
         }
         // Some exporters write them and no architecture reads them.
