@@ -2,7 +2,10 @@
 
 pub mod fit;
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use model_hub::{CatalogEntry, ModelFolder, list_models};
 
@@ -11,7 +14,7 @@ use crate::{error::AppError, local_engine::read_config};
 /// Where models may lie, in order of preference.
 #[derive(Debug, Clone, Default)]
 pub struct ModelPlaces {
-    /// A model folder named by the environment (`BRAID_STARTER_MODEL`). If set, nothing else is looked at.
+    /// A model folder named by the environment (`BRAID_STARTER_MODEL`): the first choice of those who have made none.
     pub starter: Option<PathBuf>,
     /// Folders of model folders: the person's own, then those that came with the app.
     pub roots: Vec<PathBuf>,
@@ -59,25 +62,28 @@ impl ModelPlaces {
     }
 
     fn nothing_found(&self) -> AppError {
-        let looked_in = self.starter.clone().map_or_else(|| self.roots.clone(), |starter| vec![starter]);
-        AppError::NoModel { looked_in }
+        AppError::NoModel { looked_in: self.starter.iter().chain(&self.roots).cloned().collect() }
     }
 
     fn entries(&self) -> Result<Vec<CatalogEntry>, AppError> {
-        let Some(starter) = &self.starter else {
-            let mut entries = Vec::new();
-            for root in &self.roots {
-                entries.extend(list(std::slice::from_ref(root))?);
-            }
-            return Ok(entries);
-        };
-        let Some(parent) = starter.parent() else { return Ok(Vec::new()) };
-        let mut entries = list(&[parent.to_owned()])?;
-        entries.retain(|entry| match entry {
-            CatalogEntry::Usable(model) => &model.path == starter,
-            CatalogEntry::Broken { path, .. } => path == starter,
-        });
+        let mut entries = Vec::new();
+        if let Some(starter) = &self.starter
+            && let Some(parent) = starter.parent()
+        {
+            let beside = list(&[parent.to_owned()])?;
+            entries.extend(beside.into_iter().filter(|entry| path_of(entry) == starter));
+        }
+        for root in &self.roots {
+            entries.extend(list(std::slice::from_ref(root))?);
+        }
         Ok(entries)
+    }
+}
+
+fn path_of(entry: &CatalogEntry) -> &Path {
+    match entry {
+        CatalogEntry::Usable(model) => &model.path,
+        CatalogEntry::Broken { path, .. } => path,
     }
 }
 
@@ -135,5 +141,57 @@ mod tests {
                 protocol::ErrorCode::ModelUnusable
             );
         }
+    }
+    const CONFIG: &str = r#"{"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 1,
+        "intermediate_size": 64, "num_attention_heads": 1, "num_key_value_heads": 1, "head_dim": 64,
+        "vocab_size": 32, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "max_position_embeddings": 128,
+        "tie_word_embeddings": true}"#;
+
+    /// A folder with sound headers and no more.
+    fn write_model(root: &Path, id: &str, config: &str) -> PathBuf {
+        let header = r#"{"model.norm.weight":{"dtype":"F16","shape":[64],"data_offsets":[0,128]}}"#;
+        let mut weights = (header.len() as u64).to_le_bytes().to_vec();
+        weights.extend(header.bytes().chain([0; 128]));
+        let folder = root.join(id);
+        fs::create_dir_all(&folder).expect("a writable folder");
+        fs::write(folder.join("model.safetensors"), weights).expect("a writable folder");
+        fs::write(folder.join("config.json"), config).expect("a writable folder");
+        fs::write(folder.join("tokenizer.json"), "{}").expect("a writable folder");
+        folder
+    }
+
+    #[test]
+    fn a_preferred_model_comes_first_and_one_that_cannot_be_run_is_told() {
+        let root = tempfile::tempdir().expect("a temporary folder");
+        write_model(root.path(), "a", CONFIG);
+        write_model(root.path(), "b", CONFIG);
+        write_model(root.path(), "c", &CONFIG.replace("llama", "mamba"));
+        write_model(root.path(), "d", "{");
+        let places = ModelPlaces { starter: None, roots: vec![root.path().to_owned()] };
+        let found = |preferred| places.preferred_or_first(preferred).expect("two can be run");
+        assert_eq!(found(None).model.id, "a");
+        assert_eq!(found(Some("b")).model.id, "b");
+        assert!(found(Some("b")).passed_over.is_none());
+        for (id, code) in [
+            ("c", protocol::ErrorCode::ModelUnsupported),
+            ("d", protocol::ErrorCode::ModelUnusable),
+            ("gone", protocol::ErrorCode::ModelMissing),
+        ] {
+            let found = found(Some(id));
+            let (passed, error) = found.passed_over.expect("it cannot be run");
+            assert_eq!((found.model.id.as_str(), passed.as_str(), error.code()), ("a", id, code));
+        }
+    }
+
+    #[test]
+    fn the_starter_model_is_the_first_choice_only_without_another() {
+        let (root, own) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+        let starter = write_model(root.path(), "starter", CONFIG);
+        write_model(root.path(), "beside", CONFIG);
+        write_model(own.path(), "mine", CONFIG);
+        let places = ModelPlaces { starter: Some(starter), roots: vec![own.path().to_owned()] };
+        let id = |preferred| places.preferred_or_first(preferred).expect("all can be run").model.id;
+        assert_eq!([id(None), id(Some("mine"))], ["starter", "mine"]);
+        assert_eq!(id(Some("beside")), "starter", "the folder of the starter model is no root");
     }
 }
