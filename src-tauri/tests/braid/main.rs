@@ -5,6 +5,7 @@ mod details;
 mod engine_life;
 mod loading;
 mod models;
+mod real_model;
 mod support;
 mod tabs;
 mod versions;

@@ -315,3 +315,34 @@ async fn a_request_that_the_new_model_leaves_no_room_for_waits_for_the_end_of_it
     new.cancel_load();
     assert_eq!(read(&mut receiver).await.0, "old");
 }
+
+#[tokio::test]
+async fn rows_go_on_between_any_two_slices() {
+    let (sender, logs) = mpsc::channel();
+    let load = move || {
+        let backend = FakeBackend::new(slow());
+        sender.send(backend.log())?;
+        Ok(LoadStep::Ready(backend))
+    };
+    let (thread, old) = EngineThread::spawn(EngineConfig::new(tokenizer()), || Ok(load)).unwrap();
+    ready(&old).await;
+    let (_, _receiver) = submit(&old, "decodes", long());
+    has_row(&old, RowPhase::Decoding).await;
+    let log = logs.recv().unwrap();
+    let (sender, seen) = mpsc::channel();
+    let mut slices = 0;
+    let slowly = move || {
+        sender.send(log.lock().unwrap().len())?;
+        slices += 1;
+        std::thread::sleep(Duration::from_millis(5));
+        Ok(match slices {
+            8 => LoadStep::Ready(FakeBackend::new(saying("new"))),
+            _ => LoadStep::Reading { done_bytes: slices, total_bytes: 8 },
+        })
+    };
+    let new = thread.replace(EngineConfig::new(tokenizer()), || Ok(slowly), Replace::Beside);
+    ready(&new).await;
+    let calls: Vec<usize> = seen.iter().collect();
+    assert_eq!(calls.len(), 8);
+    assert!(calls.is_sorted_by(|before, after| before < after), "{calls:?}");
+}
