@@ -71,6 +71,7 @@ impl Tokenizer {
         let json = files::read(&path)?;
         let unusable = |source| TextError::TokenizerFile { path: path.clone(), source };
         let read = || -> Result<tokenizers::Tokenizer, tokenizers::Error> {
+            files::check_added_tokens(&json)?;
             let mut hf: tokenizers::Tokenizer = serde_json::from_slice(&json)?;
             // Files made for training may cut or pad every text.
             hf.with_truncation(None)?;

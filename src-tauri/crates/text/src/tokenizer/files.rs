@@ -2,6 +2,7 @@
 
 use std::{io, path::Path};
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{TextError, TokenId};
@@ -23,6 +24,28 @@ pub(crate) fn read_optional(path: &Path) -> Result<Option<Vec<u8>>, TextError> {
 pub(crate) fn read_json(path: &Path) -> Result<Value, TextError> {
     let Some(bytes) = read_optional(path)? else { return Ok(Value::Null) };
     serde_json::from_slice(&bytes).map_err(|source| TextError::Json { path: path.to_path_buf(), source })
+}
+
+/// Longest added token; those in use are shorter than a hundred bytes.
+const MAX_ADDED_TOKEN_BYTES: usize = 256;
+
+/// Refuses a `tokenizer.json` with an added token that is a text: the library's search for them takes the square of
+/// the length of one to build.
+pub(crate) fn check_added_tokens(json: &[u8]) -> Result<(), tokenizers::Error> {
+    #[derive(Deserialize)]
+    struct Added {
+        #[serde(default)]
+        added_tokens: Value,
+    }
+    let Added { added_tokens } = serde_json::from_slice(json)?;
+    let contents =
+        added_tokens.as_array().into_iter().flatten().filter_map(|token| token["content"].as_str());
+    match contents.map(str::len).max() {
+        Some(bytes) if bytes > MAX_ADDED_TOKEN_BYTES => {
+            Err(format!("an added token of {bytes} bytes").into())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// End-of-sequence ids from all three files that may name them: models differ in which one is complete.

@@ -195,7 +195,7 @@ fn what_does_not_exist_is_named_with_its_line() {
 }
 
 #[test]
-fn a_file_that_makes_the_tokenizer_library_panic_is_refused() {
+fn a_file_that_makes_the_tokenizer_library_panic_or_hang_is_refused() {
     let folder = byte_level();
     let path = folder.path().join("tokenizer.json");
     let whole: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
@@ -210,6 +210,9 @@ fn a_file_that_makes_the_tokenizer_library_panic_is_refused() {
     // Everything that keeps a number for each token would be as long as this.
     assert!(unusable(&|json| json["model"]["vocab"]["th"] = json!(u32::MAX)));
     assert!(!unusable(&|_| ()), "as it was, the file is fine");
+    // Half a minute of work, growing with the square.
+    let long = crate::vocabulary::added(999, &"TemplateProcessing".repeat(2048), true);
+    assert!(unusable(&|json| json["added_tokens"].as_array_mut().unwrap().push(long.clone())));
     // The library expects a decoder to be JSON before it has looked.
     let text = whole.to_string();
     let cut = text.find("\"decoder\"").unwrap() + 20;
