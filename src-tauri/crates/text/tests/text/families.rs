@@ -160,3 +160,24 @@ fn control_tokens_that_a_person_types_start_nothing_in_any_family() {
         }
     }
 }
+
+#[test]
+fn thinking_of_earlier_turns_is_for_the_template_to_drop() {
+    let messages = [
+        ChatMessage::new(Role::User, "one"),
+        ChatMessage::new(Role::Assistant, "An answer.").with_reasoning("first thought"),
+        ChatMessage::new(Role::User, "two"),
+    ];
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/templates");
+    for (name, after_last_question) in
+        [("qwen3", true), ("glm-4.6", true), ("gpt-oss", true), ("gemma-3", false)]
+    {
+        let template = fs::read_to_string(own.join(format!("{name}.jinja"))).unwrap();
+        let template = ChatTemplate::from_config(&json!({ "chat_template": template })).unwrap().unwrap();
+        let dropped = template.render(&messages, &RenderOptions::default()).unwrap();
+        assert!(!dropped.contains("first thought"), "{name} keeps what was thought before an earlier answer");
+        let last = RenderOptions { add_generation_prompt: false, ..RenderOptions::default() };
+        let kept = template.render(&messages[..2], &last).unwrap();
+        assert_eq!(kept.contains("first thought"), after_last_question, "{name}, with the answer last");
+    }
+}
