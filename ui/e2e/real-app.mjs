@@ -1,8 +1,10 @@
-// The real app with the real model: four tabs at once, stop, structured output, versions, restart, accessibility.
+// The real app with the real model: four tabs at once, stop, structured output, versions, models, restart,
+// accessibility.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { App, fullest } from './driver.mjs';
+import { anotherModelTakesOver, prepareModels, unloadingSaysSoAndLosesNothing } from './real-models.mjs';
 
 const prompts = [
 	'Write a long story about a lighthouse keeper.',
@@ -166,6 +168,7 @@ async function tokensShowTheirAlternatives(app, tab) {
 	await app.picture('tokens');
 }
 
+prepareModels();
 let app = await App.launch();
 try {
 	await app.ready();
@@ -181,6 +184,10 @@ try {
 	console.log('ok: regenerating with the same seed gives the same text');
 	await tokensShowTheirAlternatives(app, seedTab);
 	console.log('ok: tokens show their alternatives');
+	await anotherModelTakesOver(app);
+	console.log('ok: another model takes over while a tab answers; its text is kept');
+	await unloadingSaysSoAndLosesNothing(app);
+	console.log('ok: a model is unloaded and loaded again');
 	const texts = [];
 	for (let i = 0; i < (await app.count('tab')); i += 1) {
 		await app.showTab(i);
