@@ -26,6 +26,10 @@ pub enum Numerics {
     Checkpoint,
 }
 
+/// A GPU keeps narrower matrices than this unpacked. MLX 0.32.2's product on CUDA is wrong for 4 outputs of 8 bits and
+/// two rows or more, as the router of a small sparse MLP has them; it is right from 64 on. They are a few kilobytes.
+const LEAST_PACKED_OUTPUTS: i32 = 64;
+
 /// Tensors of a model's files on their way into its layers.
 pub struct Weights<'a> {
     config: &'a ModelConfig,
@@ -173,6 +177,9 @@ impl<'a> Weights<'a> {
         let quantisation = packed.quantisation;
         let is_cuda = packed.affine().is_some_and(|arrays| cuda::supports(arrays, quantisation));
         match self.numerics {
+            Numerics::Checkpoint if rows < LEAST_PACKED_OUTPUTS => {
+                Ok(self.dense(quantised::dequantize(&packed, self.dtype)?))
+            }
             Numerics::Checkpoint if is_cuda => Ok(Matrix::Quantised { packed, product: Product::Cuda }),
             Numerics::Checkpoint => Ok(Matrix::Quantised { packed, product: Product::Mlx }),
             Numerics::FullPrecision if packed::supports(quantisation) => {
