@@ -99,6 +99,11 @@ export class App {
 	}
 
 	async showTab(index) {
+		// A long strip scrolls, and WebKit's driver does not scroll it.
+		await this.run(
+			`document.querySelectorAll('[data-testid="tab"]')[arguments[0]].scrollIntoView({ inline: 'nearest' });`,
+			index,
+		);
 		await (await this.all('tab'))[index].click();
 		await this.until(`tab ${index + 1} to be shown`, () =>
 			this.run(

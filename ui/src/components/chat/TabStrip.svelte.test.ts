@@ -1,6 +1,6 @@
 import { render, screen, within } from '@testing-library/svelte';
 import userEvent from '@testing-library/user-event';
-import { expect, it, vi } from 'vitest';
+import { beforeEach, expect, it, vi } from 'vitest';
 import TabStrip from './TabStrip.svelte';
 
 const idle = { kind: 'idle', label: 'Idle', progress: null } as const;
@@ -37,6 +37,16 @@ const tabs = [
 	{ id: '5', title: 'Quiet tab', phase: idle, mark: null },
 ] as const;
 
+const scrolledTo = vi.fn();
+
+beforeEach(() => {
+	scrolledTo.mockClear();
+	// jsdom draws nothing, so it has none.
+	Element.prototype.scrollIntoView = function (this: Element) {
+		scrolledTo(this.id);
+	};
+});
+
 function strip() {
 	const calls = { onshow: vi.fn(), onclose: vi.fn(), onnew: vi.fn() };
 	render(TabStrip, { tabs, activeId: '1', ...calls });
@@ -52,6 +62,13 @@ it('marks each path with its own shape, and says it to those who do not see it',
 	expect(kindOf(/^Own tab.*per row: logprobs/)).toBe('perRow');
 	expect(kindOf(/Slowed tab.*slowed by “Own tab”/)).toBe('slowed');
 	expect(within(tab(/Quiet tab/)).queryByTestId('path-mark')).toBeNull();
+});
+
+it('brings the tab that is shown into sight', async () => {
+	const calls = { onshow: vi.fn(), onclose: vi.fn(), onnew: vi.fn() };
+	const { rerender } = render(TabStrip, { tabs, activeId: '1', ...calls });
+	await rerender({ activeId: '5' });
+	expect(scrolledTo).toHaveBeenLastCalledWith('tab-5');
 });
 
 it('says how much of the prompt was read', () => {
