@@ -25,7 +25,8 @@ const TOKENIZER: &str = "tokenizer.json";
 pub struct ModelFolder {
     /// Names it under its root, and is stable: the folder's name, `owner/name` in a cache of downloads.
     pub id: String,
-    /// Name to show: `name` in `config.json`, else the id.
+    /// Name to show: the folder's, or the repository's without its owner. What configs call a model is often a label of
+    /// its training.
     pub name: String,
     /// The folder that holds its files.
     pub path: PathBuf,
@@ -195,7 +196,7 @@ fn read(found: Found<'_>, precondition: Result<(), ModelHubError>) -> CatalogEnt
     match precondition.and_then(|()| Checked::read(path)) {
         Ok(checked) => CatalogEntry::Usable(ModelFolder {
             id: id.to_string(),
-            name: checked.config.name.unwrap_or_else(|| id.to_string()),
+            name: id.rsplit('/').next().unwrap_or(id).to_string(),
             path: path.to_path_buf(),
             source,
             origin,

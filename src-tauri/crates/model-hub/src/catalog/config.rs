@@ -10,7 +10,6 @@ const README_BYTES: u64 = 16 << 10;
 
 /// What a folder says of its model.
 pub(super) struct ConfigFacts {
-    pub(super) name: Option<String>,
     pub(super) architecture: String,
     pub(super) quantisation: String,
     pub(super) context_tokens: Option<u64>,
@@ -30,7 +29,6 @@ impl ConfigFacts {
         let context = |config: &Value| config["max_position_embeddings"].as_u64();
         let licence = config["license"].as_str().map(str::to_string);
         Ok(Self {
-            name: config["name"].as_str().map(str::to_string),
             architecture: architecture.to_string(),
             quantisation: quantisation(&config, text),
             context_tokens: context(&config).or(context(text)),
