@@ -146,7 +146,7 @@ impl ModelLibrary {
     fn is_bundled(&self, entry: &CatalogEntry) -> bool {
         let folders = &self.shared.folders;
         folders.bundled.iter().any(|root| entry.origin().starts_with(root))
-            || folders.starter.as_deref() == Some(entry.path())
+            || folders.starter.as_deref() == Some(entry.origin())
     }
 
     async fn find(&self, model_id: &str) -> Result<ModelFolder, AppError> {

@@ -3,8 +3,14 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { App, fullest } from './driver.mjs';
-import { anotherModelTakesOver, prepareModels, unloadingSaysSoAndLosesNothing } from './real-models.mjs';
+import { App, fullest, required } from './driver.mjs';
+import { startHub } from './hub.mjs';
+import {
+	aModelIsFoundDownloadedAndAnswers,
+	anotherModelTakesOver,
+	prepareModels,
+	unloadingSaysSoAndLosesNothing,
+} from './real-models.mjs';
 
 const prompts = [
 	'Write a long story about a lighthouse keeper.',
@@ -169,6 +175,7 @@ async function tokensShowTheirAlternatives(app, tab) {
 }
 
 prepareModels();
+const hub = await startHub(required('BRAID_STARTER_MODEL'));
 let app = await App.launch();
 try {
 	await app.ready();
@@ -188,6 +195,8 @@ try {
 	console.log('ok: another model takes over while a tab answers; its text is kept');
 	await unloadingSaysSoAndLosesNothing(app);
 	console.log('ok: a model is unloaded and loaded again');
+	await aModelIsFoundDownloadedAndAnswers(app, hub.url);
+	console.log('ok: a model is found on a hub, downloaded with a pause, loaded and asked');
 	const texts = [];
 	for (let i = 0; i < (await app.count('tab')); i += 1) {
 		await app.showTab(i);
@@ -204,4 +213,5 @@ try {
 	console.log('ok: token details survive a restart');
 } finally {
 	await app.quit();
+	hub.close();
 }

@@ -1,9 +1,11 @@
-// Models in the real app: another one takes over while a tab answers, a broken one changes nothing, unloading gives
-// memory back.
+// Models in the real app: another one takes over while a tab answers, unloading loses nothing, and one from a hub is
+// found, downloaded with a pause, loaded and asked.
 import assert from 'node:assert/strict';
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
+import { Key } from 'selenium-webdriver';
 import { required } from './driver.mjs';
+import { repo } from './hub.mjs';
 
 /** Catalogue id of the model that the app starts with. */
 export const starterId = () => basename(required('BRAID_STARTER_MODEL'));
@@ -92,4 +94,52 @@ export async function unloadingSaysSoAndLosesNothing(app) {
 	await app.type('Say hello.');
 	await app.pressEnter();
 	assert.equal((await app.untilAnswered(60_000)).problem, null);
+}
+
+async function pointAt(app, url) {
+	await app.run(`document.querySelector('[data-testid="hub-settings"]').open = true;`);
+	const endpoint = await app.one('hub-endpoint');
+	await endpoint.sendKeys(Key.chord(Key.CONTROL, 'a'));
+	await endpoint.sendKeys(url);
+	await app.click('save-hub');
+}
+
+const downloadPhase = (app) =>
+	app.run(`return document.querySelector('[data-testid="download"]')?.dataset.phase ?? null;`);
+
+const untilPhase = (app, phase) =>
+	app.until(`the download to be ${phase}`, async () => (await downloadPhase(app)) === phase, 60_000);
+
+export async function aModelIsFoundDownloadedAndAnswers(app, hubUrl) {
+	await openModels(app);
+	await app.click('section-more');
+	await pointAt(app, hubUrl);
+	await (await app.one('hub-search')).sendKeys('small');
+	await app.one('remote-model');
+	await app.run(`document.querySelector('[data-testid="remote-model"] button').click();`);
+	await app.one('remote-runs');
+	await app.picture('remote');
+	await app.click('start-download');
+	await app.click('pause-download');
+	await untilPhase(app, 'paused');
+	await app.picture('download-paused');
+	await app.click('resume-download');
+	await untilPhase(app, 'done');
+	await app.click('load-now');
+	await app.one('verdict');
+	await app.click('start-load');
+	await untilState(app, repo, 'loaded');
+	const tab = await app.openMoreTabs(1);
+	await app.showTab(tab);
+	await app.setSetting('maxTokens', '8');
+	await new Promise((resolve) => setTimeout(resolve, 600));
+	await app.closeSettings();
+	await app.type('Say hello.');
+	await app.pressEnter();
+	const answer = await app.untilAnswered(60_000);
+	assert.equal(answer.problem, null);
+	assert.ok(answer.text.length > 0);
+	await openModels(app);
+	await app.click('section-here');
+	await load(app, starterId());
 }
