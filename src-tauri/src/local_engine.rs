@@ -199,7 +199,7 @@ impl LocalEngine {
         wishes: &Wishes,
         is_last_resort: bool,
     ) -> Result<Launch, AppError> {
-        let Preflight { tokenizer, context_tokens, replace } = preflight;
+        let Preflight { recommended, tokenizer, context_tokens, replace } = preflight;
         let config = EngineConfig {
             gate_mode: wishes.gate,
             overlap: wishes.overlap,
@@ -221,7 +221,8 @@ impl LocalEngine {
         owned.newest += 1;
         owned.pending = Some(handle.clone());
         self.loads.send_modify(|loads| loads.begin(&chosen.model));
-        let running = RunningEngine { handle, tokenizer, model: chosen.model.clone(), abandoned };
+        let model = chosen.model.clone();
+        let running = RunningEngine { handle, tokenizer, model, recommended, abandoned };
         let launch = Launch { number: owned.newest, running, chosen, replace, is_last_resort };
         if self.is_answering() {
             owned.loaded = owned.linked.clone();

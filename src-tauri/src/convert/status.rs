@@ -6,9 +6,10 @@ use engine::{
 };
 use history::ConversationId;
 use protocol::{
-    AppSettings, EnginePhase, EngineStatus, ErrorCode, MemoryStats, ModelSummary, OverlapOff, RowPhase,
-    RowStatus, StepBar, StepStats,
+    AppSettings, EnginePhase, EngineStatus, ErrorCode, MemoryStats, ModelSummary, OverlapOff,
+    RecommendedSampling, RowPhase, RowStatus, StepBar, StepStats,
 };
+use text::GenerationDefaults;
 
 use super::{count, gate_path, milliseconds, reason, rounded, to_wire_mode, to_wire_overlap};
 use crate::{
@@ -88,7 +89,7 @@ fn failed(error: &AppError) -> EnginePhase {
 
 fn model_summary(facts: &BackendFacts, running: &RunningEngine) -> ModelSummary {
     ModelSummary {
-        name: running.model.id.clone(),
+        name: running.model.name.clone(),
         architecture: facts.architecture.clone(),
         quantisation: facts.quantisation.clone(),
         compute_dtype: facts.compute_dtype.clone(),
@@ -96,7 +97,18 @@ fn model_summary(facts: &BackendFacts, running: &RunningEngine) -> ModelSummary 
         context_tokens: facts.context_tokens,
         has_thinking: running.tokenizer.thinking_tags().is_some(),
         disk_bytes: running.model.bytes as f64,
+        recommended: recommended(running.recommended),
     }
+}
+
+fn recommended(defaults: GenerationDefaults) -> Option<RecommendedSampling> {
+    (defaults != GenerationDefaults::default()).then_some(RecommendedSampling {
+        temperature: defaults.temperature,
+        top_p: defaults.top_p,
+        top_k: defaults.top_k,
+        min_p: defaults.min_p,
+        repetition_penalty: defaults.repetition_penalty,
+    })
 }
 
 /// `None` for a request whose end the app has seen while the engine had not yet published it.

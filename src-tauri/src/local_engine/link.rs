@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use engine::{EngineError, EngineHandle, EnginePhase};
 use model_hub::ModelFolder;
-use text::Tokenizer;
+use text::{GenerationDefaults, Tokenizer};
 use tokio::sync::watch;
 
 use crate::error::AppError;
@@ -29,6 +29,8 @@ pub struct RunningEngine {
     pub tokenizer: Tokenizer,
     /// The model folder.
     pub model: Arc<ModelFolder>,
+    /// Sampling that the model's maker recommends.
+    pub recommended: GenerationDefaults,
     pub(super) abandoned: watch::Receiver<bool>,
 }
 

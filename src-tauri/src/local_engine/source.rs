@@ -5,7 +5,7 @@ use std::{io, sync::Arc};
 use engine::{EngineConfig, EngineHandle, EngineThread, Replace};
 use mlx_backend::{LoadOptions, MlxBackend, config::ModelConfig};
 use model_hub::{ModelFolder, fit::Verdict};
-use text::{ChatMessage, RenderOptions, Role, TextError, Tokenizer};
+use text::{ChatMessage, GenerationDefaults, RenderOptions, Role, TextError, Tokenizer};
 
 use crate::{
     error::AppError,
@@ -39,6 +39,8 @@ pub enum MemoryPolicy {
 /// What was found out about a model before anything that runs is touched.
 #[derive(Debug, Clone)]
 pub struct Preflight {
+    /// Sampling that its maker recommends.
+    pub recommended: GenerationDefaults,
     /// Its tokenizer, with a chat template that renders.
     pub tokenizer: Tokenizer,
     /// Context window to run with, in tokens; `None` is the model's own.
@@ -103,7 +105,9 @@ impl EngineSource for MlxSource {
                 return Err(AppError::ModelTooLarge(Box::new(fit.report)));
             }
         };
-        Ok(Preflight { tokenizer, context_tokens, replace: fit.replace })
+        let recommended = GenerationDefaults::from_dir(&model.path)
+            .map_err(|source| AppError::Tokenizer { path: model.path.clone(), source: Arc::new(source) })?;
+        Ok(Preflight { recommended, tokenizer, context_tokens, replace: fit.replace })
     }
 
     fn spawn(&self, start: ModelStart<'_>) -> io::Result<(EngineThread, EngineHandle)> {

@@ -29,7 +29,7 @@ use protocol::{
     StreamEvent, StreamEventBody, TextPart,
 };
 use tempfile::TempDir;
-use text::{TextError, Tokenizer};
+use text::{GenerationDefaults, TextError, Tokenizer};
 use tokio::sync::watch;
 
 /// Longest wait for anything in a test.
@@ -115,7 +115,8 @@ impl EngineSource for ScriptedSource {
             return Err(error);
         }
         let tokenizer = tokenizer().expect("a temporary folder can be written");
-        Ok(Preflight { tokenizer, context_tokens: None, replace })
+        let recommended = GenerationDefaults { temperature: Some(0.6), ..GenerationDefaults::default() };
+        Ok(Preflight { recommended, tokenizer, context_tokens: None, replace })
     }
 
     fn spawn(&self, start: ModelStart<'_>) -> io::Result<(EngineThread, EngineHandle)> {

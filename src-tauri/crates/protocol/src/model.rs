@@ -26,6 +26,28 @@ pub struct ModelSummary {
     /// Size on disk.
     #[specta(type = Number)]
     pub disk_bytes: f64,
+    /// Sampling that its maker recommends; `None` if nothing.
+    pub recommended: Option<RecommendedSampling>,
+}
+
+/// Sampling that a model's maker recommends. What is `None` is not said.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Type)]
+#[serde(rename_all = "camelCase")]
+pub struct RecommendedSampling {
+    /// Divides the logits; 0 is greedy.
+    #[specta(type = Option<Number>)]
+    pub temperature: Option<f64>,
+    /// Share of the probability that stays.
+    #[specta(type = Option<Number>)]
+    pub top_p: Option<f64>,
+    /// How many of the likeliest tokens stay; 0 is all.
+    pub top_k: Option<u32>,
+    /// Least share of the likeliest token's probability.
+    #[specta(type = Option<Number>)]
+    pub min_p: Option<f64>,
+    /// Divides or multiplies the logits of tokens that came before; 1 is off.
+    #[specta(type = Option<Number>)]
+    pub repetition_penalty: Option<f64>,
 }
 
 /// Where a model on this computer comes from.

@@ -39,6 +39,7 @@ export type {
 	OverlapOff,
 	PathReason,
 	Receipt,
+	RecommendedSampling,
 	RegenerateAnswer,
 	RemoteFile,
 	RemoteModel,

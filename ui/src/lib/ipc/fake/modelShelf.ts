@@ -193,5 +193,9 @@ export function summaryOf({ entry }: Shelved, contextTokens: number): ModelSumma
 		contextTokens,
 		hasThinking: true,
 		diskBytes: entry.diskBytes,
+		recommended:
+			entry.architecture === 'qwen3'
+				? { temperature: 0.6, topP: 0.95, topK: 20, minP: null, repetitionPenalty: null }
+				: null,
 	};
 }

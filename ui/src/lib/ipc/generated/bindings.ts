@@ -876,6 +876,8 @@ export type ModelSummary = {
 	hasThinking: boolean,
 	/**  Size on disk. */
 	diskBytes: number,
+	/**  Sampling that its maker recommends; `None` if nothing. */
+	recommended: RecommendedSampling | null,
 };
 
 /**  What is going on with models: sent at once, then at each change, four times a second at most. */
@@ -983,6 +985,20 @@ export type Receipt = {
 	recordedTokens: number,
 	/**  Settings that the engine used; `seed` is always present. */
 	settings: SamplingSettings,
+};
+
+/**  Sampling that a model's maker recommends. What is `None` is not said. */
+export type RecommendedSampling = {
+	/**  Divides the logits; 0 is greedy. */
+	temperature: number | null,
+	/**  Share of the probability that stays. */
+	topP: number | null,
+	/**  How many of the likeliest tokens stay; 0 is all. */
+	topK: number | null,
+	/**  Least share of the likeliest token's probability. */
+	minP: number | null,
+	/**  Divides or multiplies the logits of tokens that came before; 1 is off. */
+	repetitionPenalty: number | null,
 };
 
 /**  Asks for another version of an answer, beside the ones that are there. */
