@@ -6,11 +6,11 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use history::History;
-use tokio::sync::OnceCell;
+use history::{History, HistoryError};
+use tokio::{sync::OnceCell, time::sleep};
 
 use crate::{
     convert::{to_engine_mode, to_engine_overlap},
@@ -23,6 +23,9 @@ use crate::{
 
 /// How long a deleted conversation can be brought back.
 const KEEP_DELETED: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// How long a Braid that was killed may hold the history: its last writes can keep the system busy.
+const LEAVING_LIMIT: Duration = Duration::from_secs(4);
 
 /// The app's parts.
 #[derive(Clone)]
@@ -65,7 +68,7 @@ impl AppState {
     }
 
     async fn open_history(&self) -> Result<History, AppError> {
-        let history = History::open(&self.database).await.inspect_err(|error| {
+        let history = self.open_when_free().await.inspect_err(|error| {
             tracing::error!(error = crate::error::in_full(error), "the history cannot be opened");
         })?;
         let settings = self.settings.read_from(&history).await?;
@@ -78,6 +81,19 @@ impl AppState {
             Err(error) => tracing::warn!(%error, "old deleted conversations could not be erased"),
         }
         Ok(history)
+    }
+
+    /// Opens the history, waiting for a Braid that is on its way out.
+    async fn open_when_free(&self) -> Result<History, HistoryError> {
+        let began = Instant::now();
+        loop {
+            match History::open(&self.database).await {
+                Err(HistoryError::AlreadyOpen { .. }) if began.elapsed() < LEAVING_LIMIT => {
+                    sleep(Duration::from_millis(100)).await;
+                }
+                opened => return opened,
+            }
+        }
     }
 
     /// Closes the history, if it was opened.
