@@ -59,6 +59,20 @@ async function load(app, id) {
 	return words;
 }
 
+/** Asks for a few words in a new tab. */
+async function untilItSaysHello(app) {
+	const tab = await app.openMoreTabs(1);
+	await app.showTab(tab);
+	await app.setSetting('maxTokens', '8');
+	await new Promise((resolve) => setTimeout(resolve, 600));
+	await app.closeSettings();
+	await app.type('Say hello.');
+	await app.pressEnter();
+	const answer = await app.untilAnswered(60_000);
+	assert.equal(answer.problem, null);
+	assert.ok(answer.text.length > 0);
+}
+
 export async function anotherModelTakesOver(app) {
 	const tab = await app.openMoreTabs(1);
 	await app.showTab(tab);
@@ -86,14 +100,7 @@ export async function unloadingSaysSoAndLosesNothing(app) {
 	await untilState(app, 'second', 'idle');
 	await app.picture('unloaded');
 	await load(app, starterId());
-	const tab = await app.openMoreTabs(1);
-	await app.showTab(tab);
-	await app.setSetting('maxTokens', '8');
-	await new Promise((resolve) => setTimeout(resolve, 600));
-	await app.closeSettings();
-	await app.type('Say hello.');
-	await app.pressEnter();
-	assert.equal((await app.untilAnswered(60_000)).problem, null);
+	await untilItSaysHello(app);
 }
 
 async function pointAt(app, url) {
@@ -129,16 +136,7 @@ export async function aModelIsFoundDownloadedAndAnswers(app, hubUrl) {
 	await app.one('verdict');
 	await app.click('start-load');
 	await untilState(app, repo, 'loaded');
-	const tab = await app.openMoreTabs(1);
-	await app.showTab(tab);
-	await app.setSetting('maxTokens', '8');
-	await new Promise((resolve) => setTimeout(resolve, 600));
-	await app.closeSettings();
-	await app.type('Say hello.');
-	await app.pressEnter();
-	const answer = await app.untilAnswered(60_000);
-	assert.equal(answer.problem, null);
-	assert.ok(answer.text.length > 0);
+	await untilItSaysHello(app);
 	await openModels(app);
 	await app.click('section-here');
 	await load(app, starterId());
