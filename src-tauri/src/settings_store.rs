@@ -17,6 +17,7 @@ pub struct SettingsStore {
 pub fn defaults() -> AppSettings {
     AppSettings {
         theme: protocol::Theme::default(),
+        text_size_percent: 100,
         gate_mode: GateMode::default(),
         overlap: OverlapMode::default(),
         is_overlay_open: true,

@@ -1,5 +1,6 @@
 //! Settings of the app.
 
+use engine::params::InvalidParam;
 use protocol::{AppSettings, GateMode, OverlapMode};
 use tauri::State;
 
@@ -14,7 +15,7 @@ use crate::{
 /// Stores the app's settings and applies those that concern the engine.
 ///
 /// # Errors
-/// `InvalidSetting` for the settings of new conversations; the history's.
+/// `InvalidSetting` for the size of text and the settings of new conversations; the history's.
 #[tauri::command]
 #[specta::specta]
 pub async fn write_app_settings(state: State<'_, AppState>, settings: AppSettings) -> CommandResult<()> {
@@ -47,6 +48,7 @@ pub async fn set_overlap(state: State<'_, AppState>, mode: OverlapMode) -> Comma
 /// [`AppError::InvalidSetting`], the history's.
 pub async fn write(state: &AppState, settings: AppSettings) -> Result<(), AppError> {
     check_settings(state, &settings.new_conversation)?;
+    check_text_size(settings.text_size_percent)?;
     let (mode, overlap) = (settings.gate_mode, settings.overlap);
     state.settings.change(state.history().await?, |current| *current = settings).await?;
     state.engine.set_gate_mode(to_engine_mode(mode)).await;
@@ -72,4 +74,11 @@ pub async fn set_overlap_mode(state: &AppState, mode: OverlapMode) -> Result<(),
     state.settings.change(state.history().await?, |current| current.overlap = mode).await?;
     state.engine.set_overlap(to_engine_overlap(mode)).await;
     Ok(())
+}
+
+fn check_text_size(percent: u16) -> Result<(), InvalidParam> {
+    if (90..=150).contains(&percent) {
+        return Ok(());
+    }
+    Err(InvalidParam { field: "text_size_percent", limit: "90 to 150", value: percent.to_string() })
 }

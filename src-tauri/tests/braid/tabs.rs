@@ -38,6 +38,19 @@ async fn a_new_conversation_starts_with_the_settings_for_new_ones_and_keeps_its_
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_size_of_text_is_kept_and_one_out_of_range_refused() {
+    let app = TestApp::start(Plan::of(Scenario::ShortAnswers)).await;
+    let sized = |text_size_percent| AppSettings { text_size_percent, ..settings_store::defaults() };
+    commands::settings::write(&app.state, sized(150)).await.unwrap();
+    for percent in [0, 89, 151] {
+        let refused = commands::settings::write(&app.state, sized(percent)).await;
+        assert_eq!(refused.unwrap_err().code(), protocol::ErrorCode::InvalidSetting, "{percent}");
+    }
+    let start = commands::window::start(&app.state).await.unwrap();
+    assert_eq!(start.settings.text_size_percent, 150);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_history_that_cannot_be_opened_is_tried_again() {
     let app = TestApp::start(Plan::of(Scenario::ShortAnswers)).await;
     let second = TestApp::start_in(tempfile::tempdir().unwrap(), Plan::of(Scenario::ShortAnswers)).await;

@@ -23,6 +23,8 @@ pub enum Theme {
 pub struct AppSettings {
     /// Colour scheme.
     pub theme: Theme,
+    /// Size of text; percent of the usual size, 90 to 150.
+    pub text_size_percent: u16,
     /// Mode of the gate.
     pub gate_mode: GateMode,
     /// Whether the next forward pass starts before the latest tokens are read.

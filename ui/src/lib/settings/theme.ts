@@ -1,5 +1,11 @@
 import type { Theme } from '../ipc/wire';
 
+export const themeNames: readonly { value: Theme; label: string }[] = [
+	{ value: 'system', label: 'System' },
+	{ value: 'light', label: 'Light' },
+	{ value: 'dark', label: 'Dark' },
+];
+
 const systemIsDark = '(prefers-color-scheme: dark)';
 
 /** Applies the theme to the document and follows the system while it is asked to. Returns how to stop following. */

@@ -141,6 +141,7 @@ function firstStart(scenario: Scenario): Saved {
 		nextId: 10,
 		settings: {
 			theme: 'system',
+			textSizePercent: 100,
 			gateMode: 'split',
 			overlap: 'adaptive',
 			isOverlayOpen: false,

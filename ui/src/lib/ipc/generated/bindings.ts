@@ -94,7 +94,7 @@ export const commands = {
 	 *  Stores the app's settings and applies those that concern the engine.
 	 * 
 	 *  # Errors
-	 *  `InvalidSetting` for the settings of new conversations; the history's.
+	 *  `InvalidSetting` for the size of text and the settings of new conversations; the history's.
 	 */
 	writeAppSettings: (settings: AppSettings) => typedError<null, CommandError>(__TAURI_INVOKE("write_app_settings", { settings })),
 	/**
@@ -317,6 +317,8 @@ export const commands = {
 export type AppSettings = {
 	/**  Colour scheme. */
 	theme: Theme,
+	/**  Size of text; percent of the usual size, 90 to 150. */
+	textSizePercent: number,
 	/**  Mode of the gate. */
 	gateMode: GateMode,
 	/**  Whether the next forward pass starts before the latest tokens are read. */
