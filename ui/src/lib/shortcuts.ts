@@ -1,37 +1,144 @@
-/** What a key does in the whole window. */
-export type Shortcut =
-	| { kind: 'newTab' | 'closeTab' | 'overlay' | 'sidebar' | 'settings' | 'models' | 'escape' }
-	| { kind: 'showTab'; index: number }
-	| { kind: 'step'; by: 1 | -1 };
+/** What keys do in the whole window. */
+export type WindowAction =
+	| 'sheet'
+	| 'newTab'
+	| 'closeTab'
+	| 'nextTab'
+	| 'previousTab'
+	| 'showTab'
+	| 'sidebar'
+	| 'overlay'
+	| 'models'
+	| 'settings'
+	| 'escape'
+	| 'largerText'
+	| 'smallerText'
+	| 'usualText';
 
-type Key = Pick<
+/** What keys do while a message is written; the field itself does it. */
+export type WritingAction = 'send' | 'newLine';
+
+interface Entry<A> {
+	action: A;
+	/** What it does, as the sheet, the palette and tooltips say it. */
+	words: string;
+	group: 'General' | 'Tabs' | 'View' | 'Writing';
+	/**
+	 * Key presses that do it, the one to be shown first. `Mod` is Cmd on a Mac and Ctrl elsewhere; `Ctrl` is Ctrl
+	 * everywhere. A sign stands for itself, whether the layout needs Shift for it or not.
+	 */
+	keys: readonly [string, ...string[]];
+	/** How its keys are shown where the first does not say it all. */
+	shown?: string;
+}
+
+/** The only place that says what keys do in the window. */
+export const windowShortcuts: readonly Entry<WindowAction>[] = [
+	{
+		action: 'sheet',
+		words: 'Keyboard shortcuts',
+		group: 'General',
+		keys: ['Mod+/', '?'],
+		shown: 'Mod+/ or ?',
+	},
+	{ action: 'settings', words: 'Settings', group: 'General', keys: ['Mod+,'] },
+	{ action: 'models', words: 'Models', group: 'General', keys: ['Mod+Shift+M'] },
+	{ action: 'escape', words: 'Close what is open, else stop the answer', group: 'General', keys: ['Escape'] },
+	{ action: 'newTab', words: 'New tab', group: 'Tabs', keys: ['Mod+T'] },
+	{ action: 'closeTab', words: 'Close tab', group: 'Tabs', keys: ['Mod+W'] },
+	{ action: 'nextTab', words: 'Next tab', group: 'Tabs', keys: ['Ctrl+Tab'] },
+	{ action: 'previousTab', words: 'Previous tab', group: 'Tabs', keys: ['Ctrl+Shift+Tab'] },
+	{
+		action: 'showTab',
+		words: 'Tab by its place',
+		group: 'Tabs',
+		keys: ['Mod+1', 'Mod+2', 'Mod+3', 'Mod+4', 'Mod+5', 'Mod+6', 'Mod+7', 'Mod+8', 'Mod+9'],
+		shown: 'Mod+1 to Mod+9',
+	},
+	{ action: 'sidebar', words: 'Conversations', group: 'View', keys: ['Mod+B'] },
+	{ action: 'overlay', words: 'Performance', group: 'View', keys: ['Mod+Shift+P'] },
+	{ action: 'largerText', words: 'Larger text', group: 'View', keys: ['Mod++', 'Mod+='] },
+	{ action: 'smallerText', words: 'Smaller text', group: 'View', keys: ['Mod+-'] },
+	{ action: 'usualText', words: 'Usual text size', group: 'View', keys: ['Mod+0'] },
+];
+
+/** What the field of a message does with keys; `isSendKey` decides which of the two an Enter is. */
+export const writingShortcuts: readonly Entry<WritingAction>[] = [
+	{ action: 'send', words: 'Send the message', group: 'Writing', keys: ['Enter'] },
+	{ action: 'newLine', words: 'New line', group: 'Writing', keys: ['Shift+Enter'] },
+];
+
+export type Platform = 'mac' | 'other';
+
+export interface Shortcut {
+	action: WindowAction;
+	/** Which of its keys was pressed, from 0: for `showTab` the place of the tab. */
+	index: number;
+}
+
+type Press = Pick<
 	KeyboardEvent,
-	'key' | 'code' | 'ctrlKey' | 'metaKey' | 'shiftKey' | 'altKey' | 'isComposing' | 'keyCode'
+	'key' | 'code' | 'ctrlKey' | 'metaKey' | 'shiftKey' | 'altKey' | 'isComposing' | 'keyCode' | 'target'
 >;
 
-/** The shortcut of a key press, if it is one. Ctrl and Cmd count the same. */
-export function shortcutOf(event: Key): Shortcut | null {
+const byPress = new Map<string, Shortcut>(
+	windowShortcuts.flatMap(({ action, keys }) =>
+		keys.map((shown, index): [string, Shortcut] => [shown.toLowerCase(), { action, index }]),
+	),
+);
+
+/** The shortcut of a key press, if it is one. */
+export function shortcutOf(event: Press, platform: Platform = 'other'): Shortcut | null {
 	if (event.isComposing || event.keyCode === 229 || event.altKey) return null;
-	if (event.key === 'Escape') return { kind: 'escape' };
-	if (!event.ctrlKey && !event.metaKey) return null;
-	if (event.key === 'Tab') return { kind: 'step', by: event.shiftKey ? -1 : 1 };
-	if (event.shiftKey) {
-		if (event.code === 'KeyP') return { kind: 'overlay' };
-		return event.code === 'KeyM' ? { kind: 'models' } : null;
+	for (const name of namesOf(event)) {
+		for (const held of heldWith(event, name, platform)) {
+			const found = byPress.get(held + name);
+			if (found && (held !== '' || name === 'escape' || !isField(event.target))) return found;
+		}
 	}
-	// By place as well: some layouts need Shift for digits.
-	const digit = /^Digit([1-9])$/.exec(event.code)?.[1] ?? /^[1-9]$/.exec(event.key)?.[0];
-	if (digit) return { kind: 'showTab', index: Number(digit) - 1 };
-	switch (event.key.toLowerCase()) {
-		case 't':
-			return { kind: 'newTab' };
-		case 'w':
-			return { kind: 'closeTab' };
-		case 'b':
-			return { kind: 'sidebar' };
-		case ',':
-			return { kind: 'settings' };
-		default:
-			return null;
-	}
+	return null;
+}
+
+/** Keys of an action as the table writes them. */
+export function keysOf(action: WindowAction): string {
+	return entryOf(action).keys[0];
+}
+
+/** What an action does, in words. */
+export function wordsOf(action: WindowAction): string {
+	return entryOf(action).words;
+}
+
+function entryOf(action: WindowAction): Entry<WindowAction> {
+	const found = windowShortcuts.find((entry) => entry.action === action);
+	if (!found) throw new Error(`the table has no entry for ${action}`);
+	return found;
+}
+
+/** What a key is called: by what is printed on it, then by its place. */
+function namesOf(event: Press): string[] {
+	const printed = event.key.toLowerCase();
+	// Some layouts need Shift for digits, others have no Latin letters.
+	const digit = event.shiftKey ? null : /^Digit(\d)$/.exec(event.code);
+	const letter = printed > '\x7f' ? /^Key([A-Z])$/.exec(event.code) : null;
+	const place = digit?.[1] ?? letter?.[1]?.toLowerCase();
+	return place === undefined ? [printed] : [printed, place];
+}
+
+/** The modifiers of a press as the table may write them. */
+function heldWith(event: Press, name: string, platform: Platform): string[] {
+	const isSign = name.length === 1 && !/[\p{L}\d]/u.test(name);
+	const shift = event.shiftKey && !isSign ? 'shift+' : '';
+	if (!event.ctrlKey && !event.metaKey) return [shift];
+	// On a Mac, Ctrl with a letter moves the caret of a field.
+	const isMod = platform === 'mac' ? event.metaKey : true;
+	return [...(isMod ? [`mod+${shift}`] : []), ...(event.ctrlKey ? [`ctrl+${shift}`] : [])];
+}
+
+function isField(target: EventTarget | null): boolean {
+	if (!(target instanceof HTMLElement)) return false;
+	if (target instanceof HTMLInputElement) return !/^(radio|checkbox|button|range)$/.test(target.type);
+	return (
+		target instanceof HTMLTextAreaElement || target instanceof HTMLSelectElement || target.isContentEditable
+	);
 }

@@ -18,6 +18,9 @@ import { Settings } from './settings/settings.svelte';
 /** Which view fills the window. */
 export type Screen = 'chat' | 'settings' | 'models';
 
+/** What lies over the window and takes all keys. */
+export type WindowDialog = 'sheet';
+
 /** Everything that an open window shares: made once the app has started, passed by context. */
 export class Workspace {
 	readonly backend: Backend;
@@ -31,6 +34,7 @@ export class Workspace {
 	screen = $state<Screen>('chat');
 	/** Whether the active tab's settings are shown. */
 	isTabSettingsOpen = $state(false);
+	dialog = $state<WindowDialog | null>(null);
 
 	constructor(backend: Backend, start: AppStart, notices: Notices) {
 		this.backend = backend;
@@ -162,6 +166,17 @@ export class Workspace {
 	/** Shows `screen`, or the chat if it is shown already. */
 	toggleScreen(screen: Exclude<Screen, 'chat'>) {
 		this.screen = this.screen === screen ? 'chat' : screen;
+	}
+
+	toggleDialog(dialog: WindowDialog) {
+		this.dialog = this.dialog === dialog ? null : dialog;
+	}
+
+	/** Shows the tab that is `by` places further to the right, round the ends. */
+	stepTab(by: 1 | -1) {
+		const { open, activeId } = this.tabs;
+		const at = open.findIndex((tab) => tab.id === activeId);
+		this.showTabAt((at + by + open.length) % open.length);
 	}
 
 	/** Tabs whose answer is being written. */
