@@ -29,6 +29,7 @@ mod error;
 mod ids;
 mod messages;
 mod open;
+mod search;
 mod settings;
 
 use std::fs::File;
@@ -45,6 +46,7 @@ pub use conversations::{Conversation, ConversationSummary, PREVIEW_CHARS};
 pub use error::HistoryError;
 pub use ids::{ConversationId, MessageId};
 pub use messages::{AnswerEnd, AnswerPiece, FinishState, Message, MessageState, Role, Turn};
+pub use search::{MAX_QUERY_WORDS, MAX_WORD_CHARS, Marked, SearchHit};
 
 /// Read connections at most.
 pub const MAX_READERS: u32 = 4;

@@ -4,6 +4,7 @@
 mod conversations;
 mod damage;
 mod schema;
+mod search;
 mod settings;
 mod support;
 mod survival;

@@ -144,7 +144,7 @@ async fn a_failing_disk_is_said_and_every_turn_saved_before_is_kept() {
     let place = Place::new();
     // A write past the limit fails once its signal is ignored, much as on a broken disk.
     let output = Command::new("sh")
-        .args(["-c", "trap '' XFSZ; ulimit -f 800; exec \"$0\" \"$@\""])
+        .args(["-c", "trap '' XFSZ; ulimit -f 1600; exec \"$0\" \"$@\""])
         .arg(std::env::current_exe().unwrap())
         .args(["--exact", "survival::child_saves_until_a_write_fails", "--nocapture"])
         .env(CHILD_DATABASE, &place.path)
