@@ -28,6 +28,8 @@ pub struct ConversationSummary {
     pub message_count: u32,
     /// Start of the last message of the path on one line; of the question while its answer is empty or streaming.
     pub preview: String,
+    /// Kept at hand by the user.
+    pub is_pinned: bool,
     /// Its messages cannot be read because the file is damaged there; count and preview are then 0 and empty.
     pub is_damaged: bool,
 }
@@ -43,6 +45,8 @@ pub struct Conversation {
     pub created_at_ms: i64,
     /// When a message was last added or finished.
     pub updated_at_ms: i64,
+    /// Kept at hand by the user.
+    pub is_pinned: bool,
     /// The last message of `path`: the parent to give to the next turn. `None` while there is no message.
     pub active_leaf: Option<MessageId>,
     /// The messages from the root to the active leaf.
@@ -75,7 +79,7 @@ impl History {
         let Err(HistoryError::Corrupt { detail }) = summaries else { return summaries };
         tracing::warn!(%detail, "the history is damaged; listing conversations one by one");
         let rows = sqlx::query(
-            "SELECT id, title, created_at_ms, updated_at_ms, 0 AS message_count, '' AS preview
+            "SELECT id, title, created_at_ms, updated_at_ms, is_pinned, 0 AS message_count, '' AS preview
              FROM conversations WHERE deleted_at_ms IS NULL ORDER BY updated_at_ms DESC, id DESC",
         )
         .fetch_all(&self.shared.reader)
@@ -100,7 +104,7 @@ impl History {
         let mut connection = self.shared.reader.acquire().await?;
         let mut snapshot = connection.begin().await?;
         let row = sqlx::query(
-            "SELECT title, created_at_ms, updated_at_ms,
+            "SELECT title, created_at_ms, updated_at_ms, is_pinned,
                     coalesce(active_leaf_id,
                              (SELECT max(m.id) FROM messages AS m WHERE m.conversation_id = c.id)) AS leaf_id
              FROM conversations AS c WHERE id = ? AND deleted_at_ms IS NULL",
@@ -119,6 +123,7 @@ impl History {
             title: decode::text(&row, "title")?,
             created_at_ms: row.try_get("created_at_ms")?,
             updated_at_ms: row.try_get("updated_at_ms")?,
+            is_pinned: row.try_get("is_pinned")?,
             active_leaf,
             path,
             draft: read_draft(&mut *snapshot, id).await?,
@@ -141,6 +146,33 @@ impl History {
                 .execute(&mut *connection)
                 .await?;
         found(id, renamed.rows_affected())
+    }
+
+    /// Keeps a conversation at hand. Its place in [`History::list_conversations`] stays.
+    ///
+    /// # Errors
+    /// [`HistoryError::ConversationNotFound`].
+    pub async fn pin_conversation(&self, id: ConversationId) -> Result<(), HistoryError> {
+        self.write_pin(id, Pin::Pinned).await
+    }
+
+    /// Undoes [`History::pin_conversation`].
+    ///
+    /// # Errors
+    /// [`HistoryError::ConversationNotFound`].
+    pub async fn unpin_conversation(&self, id: ConversationId) -> Result<(), HistoryError> {
+        self.write_pin(id, Pin::Unpinned).await
+    }
+
+    async fn write_pin(&self, id: ConversationId, pin: Pin) -> Result<(), HistoryError> {
+        let mut connection = self.writer(Durability::Now).await?;
+        let written =
+            sqlx::query("UPDATE conversations SET is_pinned = ?2 WHERE id = ?1 AND deleted_at_ms IS NULL")
+                .bind(id)
+                .bind(pin == Pin::Pinned)
+                .execute(&mut *connection)
+                .await?;
+        found(id, written.rows_affected())
     }
 
     /// Hides a conversation; [`History::restore_conversation`] brings it back whole until it is purged.
@@ -184,6 +216,13 @@ impl History {
     }
 }
 
+/// Whether a conversation is kept at hand.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pin {
+    Pinned,
+    Unpinned,
+}
+
 /// Moves the end of the path to `leaf` and the conversation to the top of the list.
 pub async fn set_active_leaf(
     connection: &mut SqliteConnection,
@@ -206,7 +245,7 @@ pub async fn set_active_leaf(
 macro_rules! select_summaries {
     ($tail:literal) => {
         concat!(
-            "SELECT c.id, c.title, c.created_at_ms, c.updated_at_ms,
+            "SELECT c.id, c.title, c.created_at_ms, c.updated_at_ms, c.is_pinned,
                     (SELECT count(*) FROM messages AS m WHERE m.conversation_id = c.id) AS message_count,
                     substr(coalesce(nullif(leaf.text, ''), asked.text, ''), 1, ?1) AS preview
              FROM conversations AS c
@@ -247,6 +286,7 @@ fn read_summary(row: &SqliteRow) -> Result<ConversationSummary, HistoryError> {
         updated_at_ms: row.try_get("updated_at_ms")?,
         message_count: row.try_get("message_count")?,
         preview: fold_white_space(&decode::text(row, "preview")?),
+        is_pinned: row.try_get("is_pinned")?,
         is_damaged: false,
     })
 }

@@ -23,6 +23,30 @@ async fn the_list_puts_the_last_used_first_and_renaming_moves_nothing() {
 }
 
 #[tokio::test]
+async fn a_pin_survives_a_restart_and_undo_and_moves_nothing() {
+    let place = Place::new();
+    let history = place.open().await;
+    let pinned = history.create_conversation("pinned").await.unwrap();
+    // Two conversations of one millisecond would tie; a tie goes to the younger one, as here.
+    let newer = history.create_conversation("newer").await.unwrap();
+    history.pin_conversation(pinned).await.unwrap();
+    history.pin_conversation(newer).await.unwrap();
+    history.unpin_conversation(newer).await.unwrap();
+    history.delete_conversation(pinned).await.unwrap();
+    assert!(matches!(
+        history.pin_conversation(pinned).await,
+        Err(HistoryError::ConversationNotFound(id)) if id == pinned
+    ));
+    history.restore_conversation(pinned).await.unwrap();
+    history.close().await;
+    let history = place.open().await;
+    let list = history.list_conversations().await.unwrap();
+    let pins: Vec<_> = list.iter().map(|line| (line.id, line.is_pinned)).collect();
+    assert_eq!(pins, [(newer, false), (pinned, true)]);
+    assert!(history.open_conversation(pinned).await.unwrap().is_pinned);
+}
+
+#[tokio::test]
 async fn a_preview_is_one_short_line_of_the_newest_text() {
     let place = Place::new();
     let history = place.open().await;
