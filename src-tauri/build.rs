@@ -4,9 +4,12 @@
 const COMMANDS: &[&str] = &[
     "start_app",
     "list_conversations",
+    "search_conversations",
     "create_conversation",
     "open_conversation",
     "rename_conversation",
+    "pin_conversation",
+    "unpin_conversation",
     "delete_conversation",
     "restore_conversation",
     "close_conversation",

@@ -13,9 +13,12 @@ pub fn builder() -> Builder<Wry> {
         .commands(collect_commands![
             window::start_app,
             conversations::list_conversations,
+            conversations::search_conversations,
             conversations::create_conversation,
             conversations::open_conversation,
             conversations::rename_conversation,
+            conversations::pin_conversation,
+            conversations::unpin_conversation,
             conversations::delete_conversation,
             conversations::restore_conversation,
             conversations::close_conversation,

@@ -2,13 +2,13 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use protocol::{ConversationSummary, ConversationView, SamplingSettings, TokenDetail};
+use protocol::{ConversationSummary, ConversationView, SamplingSettings, SearchHit, TokenDetail};
 use tauri::State;
 
 use super::CommandResult;
 use crate::{
     convert::conversation::{
-        self, from_json, message, new_summary, parse_id, parse_message_id, summary, summary_of,
+        self, from_json, message, new_summary, parse_id, parse_message_id, search_hit, summary, summary_of,
     },
     error::AppError,
     generation,
@@ -34,6 +34,31 @@ pub async fn list_conversations(state: State<'_, AppState>) -> CommandResult<Vec
 pub async fn list(state: &AppState) -> Result<Vec<ConversationSummary>, AppError> {
     let stored = state.history().await?.list_conversations().await?;
     Ok(stored.into_iter().map(summary).collect())
+}
+
+/// Conversations that a search gives at most: more than a person reads through.
+const MAX_SEARCH_HITS: u32 = 50;
+
+/// Conversations with every word of `query` in their title or in one message; at most 50, matching titles first.
+///
+/// # Errors
+/// The history's.
+#[tauri::command]
+#[specta::specta]
+pub async fn search_conversations(
+    state: State<'_, AppState>,
+    query: String,
+) -> CommandResult<Vec<SearchHit>> {
+    Ok(search(&state, &query).await?)
+}
+
+/// See [`search_conversations`].
+///
+/// # Errors
+/// The history's.
+pub async fn search(state: &AppState, query: &str) -> Result<Vec<SearchHit>, AppError> {
+    let hits = state.history().await?.search(query, MAX_SEARCH_HITS).await?;
+    Ok(hits.into_iter().map(search_hit).collect())
 }
 
 /// Makes an empty conversation with the settings for new ones.
@@ -109,6 +134,28 @@ pub async fn rename_conversation(
     let id = parse_id(&conversation_id)?;
     let title = title.split_whitespace().collect::<Vec<_>>().join(" ");
     Ok(state.history().await?.rename_conversation(id, &title).await.map_err(AppError::from)?)
+}
+
+/// Keeps a conversation at hand, above the others.
+///
+/// # Errors
+/// `ConversationNotFound`, the history's.
+#[tauri::command]
+#[specta::specta]
+pub async fn pin_conversation(state: State<'_, AppState>, conversation_id: String) -> CommandResult<()> {
+    let id = parse_id(&conversation_id)?;
+    Ok(state.history().await?.pin_conversation(id).await.map_err(AppError::from)?)
+}
+
+/// Undoes [`pin_conversation`].
+///
+/// # Errors
+/// `ConversationNotFound`, the history's.
+#[tauri::command]
+#[specta::specta]
+pub async fn unpin_conversation(state: State<'_, AppState>, conversation_id: String) -> CommandResult<()> {
+    let id = parse_id(&conversation_id)?;
+    Ok(state.history().await?.unpin_conversation(id).await.map_err(AppError::from)?)
 }
 
 /// Hides a conversation, stopping its answer; [`restore_conversation`] brings it back.

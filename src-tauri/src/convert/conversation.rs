@@ -1,8 +1,9 @@
 //! Stored conversations and messages -> wire types.
 
-use history::{Conversation, ConversationId, Message, MessageId, PREVIEW_CHARS};
+use history::{Conversation, ConversationId, Marked, Message, MessageId, PREVIEW_CHARS};
 use protocol::{
-    ConversationSummary, FinishReason, MessageState, MessageView, Receipt, Role, SamplingSettings,
+    ConversationSummary, FinishReason, MessageState, MessageView, Receipt, Role, SamplingSettings, SearchHit,
+    SearchedText,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -37,6 +38,7 @@ pub fn summary(stored: history::ConversationSummary) -> ConversationSummary {
         preview: stored.preview,
         message_count: stored.message_count,
         updated_at_ms: stored.updated_at_ms,
+        is_pinned: stored.is_pinned,
     }
 }
 
@@ -51,6 +53,7 @@ pub fn summary_of(stored: &Conversation) -> ConversationSummary {
         preview: one_line(last_text.unwrap_or_default(), PREVIEW_CHARS),
         message_count: super::count(versions),
         updated_at_ms: stored.updated_at_ms,
+        is_pinned: stored.is_pinned,
     }
 }
 
@@ -62,7 +65,37 @@ pub fn new_summary(id: ConversationId, updated_at_ms: i64) -> ConversationSummar
         preview: String::new(),
         message_count: 0,
         updated_at_ms,
+        is_pinned: false,
     }
+}
+
+/// A line of a search's results.
+pub fn search_hit(found: history::SearchHit) -> SearchHit {
+    SearchHit {
+        conversation_id: found.conversation.to_string(),
+        title: searched_text(&found.title),
+        message_id: found.message.map(|message| message.to_string()),
+        snippet: searched_text(&found.snippet),
+        at_ms: found.at_ms,
+    }
+}
+
+/// Runs, not offsets: the window counts in UTF-16 units, the history in bytes.
+fn searched_text(line: &Marked) -> Vec<SearchedText> {
+    let mut runs = Vec::with_capacity(2 * line.marks.len() + 1);
+    let mut push = |range: std::ops::Range<usize>, is_match| {
+        if !range.is_empty() {
+            runs.push(SearchedText { text: line.text[range].to_owned(), is_match });
+        }
+    };
+    let mut from = 0;
+    for mark in &line.marks {
+        push(from..mark.start, false);
+        push(mark.clone(), true);
+        from = mark.end;
+    }
+    push(from..line.text.len(), false);
+    runs
 }
 
 /// A message of the path.
@@ -198,6 +231,20 @@ mod tests {
         assert!(long.chars().count() <= TITLE_CHARS && long.ends_with("words…"), "{long}");
         let cjk = title_of(&"字".repeat(200));
         assert_eq!(cjk.chars().count(), TITLE_CHARS);
+    }
+
+    #[test]
+    fn runs_of_a_searched_line_are_the_line_again() {
+        let runs = |text: &str, marks: &[(usize, usize)]| {
+            let marks = marks.iter().map(|&(start, end)| start..end).collect();
+            let line = Marked { text: text.to_owned(), marks };
+            let runs = searched_text(&line).into_iter();
+            runs.map(|run| (run.text, run.is_match)).collect::<Vec<_>>()
+        };
+        assert_eq!(runs("", &[]), []);
+        assert_eq!(runs("é", &[(0, 2)]), [("é".to_owned(), true)]);
+        let mixed = [("a".to_owned(), false), ("é".to_owned(), true), ("b".to_owned(), false)];
+        assert_eq!(runs("aéb", &[(1, 3)]), mixed);
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod engine_life;
 mod loading;
 mod models;
 mod real_model;
+mod search;
 mod support;
 mod tabs;
 mod versions;

@@ -6,6 +6,7 @@ export type WindowAction =
 	| 'nextTab'
 	| 'previousTab'
 	| 'showTab'
+	| 'search'
 	| 'sidebar'
 	| 'overlay'
 	| 'models'
@@ -41,6 +42,7 @@ export const windowShortcuts: readonly Entry<WindowAction>[] = [
 		keys: ['Mod+/', '?'],
 		shown: 'Mod+/ or ?',
 	},
+	{ action: 'search', words: 'Search conversations', group: 'General', keys: ['Mod+F'] },
 	{ action: 'settings', words: 'Settings', group: 'General', keys: ['Mod+,'] },
 	{ action: 'models', words: 'Models', group: 'General', keys: ['Mod+Shift+M'] },
 	{ action: 'escape', words: 'Close what is open, else stop the answer', group: 'General', keys: ['Escape'] },

@@ -19,6 +19,7 @@ const runs: Record<WindowAction, Run> = {
 	nextTab: always((workspace) => workspace.stepTab(1)),
 	previousTab: always((workspace) => workspace.stepTab(-1)),
 	showTab: always((workspace, index) => workspace.showTabAt(index)),
+	search: always((workspace) => workspace.startSearch()),
 	sidebar: always((workspace) => workspace.toggleSidebar()),
 	overlay: always((workspace) => workspace.toggleOverlay()),
 	models: always((workspace) => workspace.toggleScreen('models')),

@@ -1,5 +1,6 @@
 import { createContext } from 'svelte';
 import type { ChatTab } from './chat/chatTab.svelte';
+import { ConversationSearch } from './chat/conversationSearch.svelte';
 import { Conversations } from './chat/conversations.svelte';
 import { Tabs } from './chat/tabs.svelte';
 import { EngineWatch } from './engine/engineStatus.svelte';
@@ -7,7 +8,7 @@ import { forecastPath, pathMark, type PathMark } from './engine/paths';
 import { tabPhase, type TabPhase } from './engine/tabPhase';
 import { asFailure, type Backend } from './ipc/backend';
 import { wordingOf } from './ipc/errors';
-import type { AppStart, GateMode, OverlapMode } from './ipc/wire';
+import type { AppStart, GateMode, OverlapMode, SearchHit } from './ipc/wire';
 import type { Notices } from './notices.svelte';
 import { bytes } from './format';
 import { ModelsState } from './models/models.svelte';
@@ -27,6 +28,7 @@ export class Workspace {
 	readonly version: string;
 	readonly settings: Settings;
 	readonly conversations: Conversations;
+	readonly search: ConversationSearch;
 	readonly tabs: Tabs;
 	readonly engine: EngineWatch;
 	readonly models: ModelsState;
@@ -43,6 +45,7 @@ export class Workspace {
 		this.settings = new Settings(backend, start.settings, (thrown) => this.sayFailure(thrown));
 		this.conversations = new Conversations(backend);
 		this.conversations.all = start.conversations;
+		this.search = new ConversationSearch(backend);
 		this.tabs = new Tabs(backend, () => this.#refreshList());
 		this.engine = new EngineWatch(backend);
 		this.models = new ModelsState(backend, {
@@ -78,6 +81,18 @@ export class Workspace {
 		this.#saveTabs();
 	}
 
+	/** Shows a conversation that was found, at the message that was found in it. */
+	openHit({ conversationId, messageId }: SearchHit) {
+		this.showConversation(conversationId);
+		if (messageId !== null) void this.tabs.byId(conversationId)?.reveal(messageId);
+	}
+
+	/** Puts the caret into the search field, in the sidebar. */
+	startSearch() {
+		if (!this.settings.value.isSidebarOpen) this.toggleSidebar();
+		this.search.focus();
+	}
+
 	showTabAt(index: number) {
 		const tab = this.tabs.open[index];
 		if (tab) this.showConversation(tab.id);
@@ -105,6 +120,12 @@ export class Workspace {
 
 	async renameConversation(id: string, title: string): Promise<void> {
 		await this.#attempt(() => this.conversations.rename(id, title));
+	}
+
+	/** Pins a conversation, or unpins one that is pinned. */
+	async togglePin(id: string): Promise<void> {
+		const isPinned = this.conversations.byId(id)?.isPinned ?? false;
+		await this.#attempt(() => (isPinned ? this.conversations.unpin(id) : this.conversations.pin(id)));
 	}
 
 	/** Deletes at once; the notice brings it back, tab included. */

@@ -20,6 +20,35 @@ pub struct ConversationSummary {
     /// Unix time of the latest change.
     #[specta(type = Number)]
     pub updated_at_ms: i64,
+    /// Kept at hand by the user.
+    pub is_pinned: bool,
+}
+
+/// A run of a text in which a search looked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
+#[serde(rename_all = "camelCase")]
+pub struct SearchedText {
+    /// The characters.
+    pub text: String,
+    /// Whether the search found them.
+    pub is_match: bool,
+}
+
+/// A conversation that a search found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
+#[serde(rename_all = "camelCase")]
+pub struct SearchHit {
+    /// Row id of the conversation.
+    pub conversation_id: String,
+    /// Its title in runs; none if it has no title.
+    pub title: Vec<SearchedText>,
+    /// Row id of the newest message that matches; `None` if only the title does.
+    pub message_id: Option<String>,
+    /// That message around its first match, one line, in runs; none without a message.
+    pub snippet: Vec<SearchedText>,
+    /// Unix time of that message; without one, of the conversation's latest change.
+    #[specta(type = Number)]
+    pub at_ms: i64,
 }
 
 /// Who wrote a message.

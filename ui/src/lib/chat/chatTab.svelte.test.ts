@@ -97,3 +97,24 @@ it('tries again only what failed: a setting that could not be saved sends no mes
 	await vi.waitFor(() => expect(write).toHaveBeenCalledTimes(2));
 	expect(start).not.toHaveBeenCalled();
 });
+
+it('reveals a message once the conversation is open, in place of another version if need be', async () => {
+	const { id } = await stubBackend().createConversation();
+	const view = {
+		summary: { id, title: '', preview: '', messageCount: 2, updatedAtMs: 0, isPinned: false },
+		draft: '',
+		settings: settingsOf(),
+		activeRequestId: null,
+	};
+	const selectVersion = vi.fn().mockResolvedValue({ ...view, messages: [answerMessage({ id: '9' })] });
+	const openConversation = () => Promise.resolve({ ...view, messages: [answerMessage({ id: '2' })] });
+	const tab = new ChatTab(stubBackend({ openConversation, selectVersion }), id, () => {});
+	const goTo = vi.spyOn(tab.scroll, 'goTo');
+	void tab.open();
+	await tab.reveal('2');
+	expect(selectVersion).not.toHaveBeenCalled();
+	await tab.reveal('9');
+	expect(selectVersion.mock.calls).toEqual([[id, '9']]);
+	await tab.reveal('gone');
+	expect(goTo.mock.calls).toEqual([['2'], ['9']]);
+});

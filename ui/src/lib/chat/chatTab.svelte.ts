@@ -57,6 +57,7 @@ export class ChatTab {
 	#frames: FrameClock;
 	#onChange: () => void;
 	#isClosed = false;
+	#opening = Promise.resolve();
 
 	constructor(backend: Backend, id: string, onChange: () => void, frames = new FrameClock()) {
 		this.#backend = backend;
@@ -99,7 +100,21 @@ export class ChatTab {
 		return drawing;
 	}
 
-	async open(): Promise<void> {
+	open(): Promise<void> {
+		this.#opening = this.#read();
+		return this.#opening;
+	}
+
+	/** Shows a message: scrolled to, and in place of another version of it. */
+	async reveal(messageId: string): Promise<void> {
+		await this.#opening;
+		const isShown = () => this.messages.some((message) => message.id === messageId);
+		if (this.load.kind !== 'ready') return;
+		if (!isShown()) await this.selectVersion(messageId);
+		if (isShown()) this.scroll.goTo(messageId);
+	}
+
+	async #read(): Promise<void> {
 		this.load = { kind: 'loading' };
 		try {
 			const view = await this.#backend.openConversation(this.id);

@@ -36,6 +36,16 @@ export class Conversations {
 		await this.refresh();
 	}
 
+	async pin(id: string): Promise<void> {
+		await this.#backend.pinConversation(id);
+		await this.refresh();
+	}
+
+	async unpin(id: string): Promise<void> {
+		await this.#backend.unpinConversation(id);
+		await this.refresh();
+	}
+
 	async remove(id: string): Promise<void> {
 		await this.#backend.deleteConversation(id);
 		await this.refresh();

@@ -1,3 +1,4 @@
+import { tick } from 'svelte';
 import { beforeEach, expect, it, vi } from 'vitest';
 import { ScrollKeeper } from './scroll.svelte';
 
@@ -83,4 +84,25 @@ it('keeps the place while another tab is shown', () => {
 	viewport.scrollTop = 0;
 	keeper.attach(viewport);
 	expect(viewport.scrollTop).toBe(100);
+});
+
+it('goes to a message and keeps it in place while the list takes its shape, until the reader moves', async () => {
+	const { viewport, grow, readerScrolls } = viewportOf(1000);
+	const message = document.createElement('article');
+	message.dataset['messageId'] = '7';
+	viewport.firstElementChild?.append(message);
+	let offsetPx = 400;
+	message.getBoundingClientRect = () => new DOMRect(0, offsetPx - viewport.scrollTop, 10, 10);
+	const keeper = new ScrollKeeper();
+	keeper.goTo('7');
+	keeper.attach(viewport);
+	await tick();
+	expect(viewport.scrollTop).toBe(384);
+	offsetPx += 80;
+	grow(80);
+	expect([viewport.scrollTop, keeper.isFollowing]).toEqual([464, false]);
+	readerScrolls(-60);
+	offsetPx += 80;
+	grow(80);
+	expect(viewport.scrollTop).toBe(404);
 });

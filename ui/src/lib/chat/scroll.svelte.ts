@@ -1,5 +1,10 @@
+import { tick } from 'svelte';
+
 /** Distance from the end, in pixels, within which the reader counts as being at it. */
 const endZonePx = 32;
+
+/** Space above a message that the list was scrolled to, in pixels. */
+const targetMarginPx = 16;
 
 /**
  * Keeps a scrolled list at its end while the reader is there, and never moves it otherwise.
@@ -15,15 +20,19 @@ export class ScrollKeeper {
 	#lastTop = 0;
 	/** Where this class last scrolled to, until the scroll event of that arrives: it is nobody's wish to follow. */
 	#ownTop: number | null = null;
+	/** The message that is kept in sight while the list still takes its shape; the reader's first move ends that. */
+	#target: string | null = null;
 
 	/** Attachment for the scrolling element, whose first child is the content. */
 	attach = (viewport: HTMLElement) => {
 		this.#viewport = viewport;
 		if (this.isFollowing) this.#toEnd();
-		else viewport.scrollTop = this.#place;
+		else if (this.#target === null) viewport.scrollTop = this.#place;
+		else this.#toTarget();
 		this.#lastTop = viewport.scrollTop;
 		const resized = new ResizeObserver(() => {
 			if (this.isFollowing) this.#toEnd();
+			else this.#toTarget();
 		});
 		resized.observe(viewport);
 		if (viewport.firstElementChild) resized.observe(viewport.firstElementChild);
@@ -34,6 +43,7 @@ export class ScrollKeeper {
 		viewport.addEventListener(
 			'wheel',
 			(event) => {
+				this.#target = null;
 				if (event.deltaY < 0 && viewport.scrollHeight > viewport.clientHeight) this.isFollowing = false;
 			},
 			{ passive: true, signal },
@@ -45,17 +55,39 @@ export class ScrollKeeper {
 		};
 	};
 
+	/** Goes to a message, now or once the list is on screen, and stays there. */
+	goTo(messageId: string) {
+		this.isFollowing = false;
+		this.#target = messageId;
+		void tick().then(() => this.#toTarget());
+	}
+
 	/** Goes to the end and follows from there. */
 	jumpToEnd() {
 		this.isFollowing = true;
+		this.#target = null;
 		this.#toEnd();
 	}
 
 	#toEnd() {
-		if (!this.#viewport) return;
-		const before = this.#viewport.scrollTop;
-		this.#viewport.scrollTop = this.#viewport.scrollHeight;
-		this.#lastTop = this.#viewport.scrollTop;
+		if (this.#viewport) this.#scrollTo(this.#viewport, this.#viewport.scrollHeight);
+	}
+
+	#toTarget() {
+		const viewport = this.#viewport;
+		if (!viewport || this.#target === null) return;
+		const messages = [...viewport.querySelectorAll<HTMLElement>('[data-message-id]')];
+		const message = messages.find((element) => element.dataset['messageId'] === this.#target);
+		if (!message) return;
+		const below = message.getBoundingClientRect().top - viewport.getBoundingClientRect().top;
+		this.#scrollTo(viewport, viewport.scrollTop + below - targetMarginPx);
+		this.#place = viewport.scrollTop;
+	}
+
+	#scrollTo(viewport: HTMLElement, top: number) {
+		const before = viewport.scrollTop;
+		viewport.scrollTop = top;
+		this.#lastTop = viewport.scrollTop;
 		if (this.#lastTop !== before) this.#ownTop = this.#lastTop;
 	}
 
@@ -66,6 +98,7 @@ export class ScrollKeeper {
 		const isOwn = top === this.#ownTop;
 		this.#ownTop = null;
 		if (isOwn) return;
+		this.#target = null;
 		const fromEnd = viewport.scrollHeight - top - viewport.clientHeight;
 		// Text growing below also leaves the end zone; only a move upwards is the reader's.
 		if (top < this.#lastTop - 1 && fromEnd > endZonePx) this.isFollowing = false;

@@ -7,9 +7,12 @@ const slowAfterMs = 1500;
 const activityOf: Record<keyof Backend, string | null> = {
 	startApp: 'Opening your history',
 	listConversations: 'Reading the list of conversations',
+	searchConversations: 'Searching your conversations',
 	createConversation: 'Making a new conversation',
 	openConversation: 'Opening the conversation',
 	renameConversation: 'Renaming the conversation',
+	pinConversation: 'Pinning the conversation',
+	unpinConversation: 'Unpinning the conversation',
 	deleteConversation: 'Deleting the conversation',
 	restoreConversation: 'Bringing the conversation back',
 	closeConversation: null,

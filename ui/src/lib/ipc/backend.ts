@@ -19,6 +19,7 @@ import type {
 	RemoteModelDetails,
 	RemoteModelPage,
 	SamplingSettings,
+	SearchHit,
 	StartGeneration,
 	StartedGeneration,
 	StreamEvent,
@@ -30,9 +31,13 @@ import type {
 export interface Backend {
 	startApp(): Promise<AppStart>;
 	listConversations(): Promise<ConversationSummary[]>;
+	/** Conversations with every word of `query` in their title or in one message; at most 50, matching titles first. */
+	searchConversations(query: string): Promise<SearchHit[]>;
 	createConversation(): Promise<ConversationSummary>;
 	openConversation(conversationId: string): Promise<ConversationView>;
 	renameConversation(conversationId: string, title: string): Promise<void>;
+	pinConversation(conversationId: string): Promise<void>;
+	unpinConversation(conversationId: string): Promise<void>;
 	deleteConversation(conversationId: string): Promise<void>;
 	restoreConversation(conversationId: string): Promise<void>;
 	/** Ends its answer, and frees what the engine keeps for the next one. */

@@ -4,6 +4,7 @@ import { ScriptedEngine } from './fake/engine';
 import { newestBelow, pathOf, ScriptedHistory, type Stored } from './fake/history';
 import { ScriptedModels } from './fake/models';
 import { scenarios, type Scenario } from './fake/scenarios';
+import { searchIn } from './fake/search';
 import type {
 	ConversationView,
 	Licences,
@@ -126,6 +127,7 @@ export function scripted(scenario: Scenario): Backend {
 				};
 			}),
 		listConversations: () => call(() => history.list()),
+		searchConversations: (query) => call(() => searchIn(history.conversations, query)),
 		createConversation: () => call(() => history.add().summary),
 		openConversation: (id) => call(() => view(id)),
 		closeConversation: (id) =>
@@ -143,6 +145,10 @@ export function scripted(scenario: Scenario): Backend {
 			call(() => history.conversations.flatMap((stored) => stored.details[messageId] ?? [])),
 		renameConversation: (id, title) =>
 			call(() => void (conversation(id).summary = { ...conversation(id).summary, title })),
+		pinConversation: (id) =>
+			call(() => void (conversation(id).summary = { ...conversation(id).summary, isPinned: true })),
+		unpinConversation: (id) =>
+			call(() => void (conversation(id).summary = { ...conversation(id).summary, isPinned: false })),
 		deleteConversation: (id) => call(() => void (conversation(id).isDeleted = true)),
 		restoreConversation: (id) =>
 			call(() => {

@@ -26,9 +26,12 @@ export function createBackend(): Backend {
 	return {
 		startApp: () => unwrap(commands.startApp()),
 		listConversations: () => unwrap(commands.listConversations()),
+		searchConversations: (query) => unwrap(commands.searchConversations(query)),
 		createConversation: () => unwrap(commands.createConversation()),
 		openConversation: (id) => unwrap(commands.openConversation(id)),
 		renameConversation: (id, title) => settle(commands.renameConversation(id, title)),
+		pinConversation: (id) => settle(commands.pinConversation(id)),
+		unpinConversation: (id) => settle(commands.unpinConversation(id)),
 		deleteConversation: (id) => settle(commands.deleteConversation(id)),
 		restoreConversation: (id) => settle(commands.restoreConversation(id)),
 		closeConversation: (id) => settle(commands.closeConversation(id)),

@@ -49,6 +49,8 @@ export type {
 	RowStatus,
 	SamplingPath,
 	SamplingSettings,
+	SearchHit,
+	SearchedText,
 	SeedChoice,
 	StartGeneration,
 	StartedGeneration,

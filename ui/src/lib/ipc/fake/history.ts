@@ -116,7 +116,7 @@ const newConversation: SamplingSettings = {
 
 function emptyConversation(id: string, settings: SamplingSettings): Stored {
 	return {
-		summary: { id, title: '', preview: '', messageCount: 0, updatedAtMs: Date.now() },
+		summary: { id, title: '', preview: '', messageCount: 0, updatedAtMs: Date.now(), isPinned: false },
 		tree: [],
 		leafId: null,
 		details: {},

@@ -21,6 +21,13 @@ export const commands = {
 	 */
 	listConversations: () => typedError<ConversationSummary[], CommandError>(__TAURI_INVOKE("list_conversations")),
 	/**
+	 *  Conversations with every word of `query` in their title or in one message; at most 50, matching titles first.
+	 * 
+	 *  # Errors
+	 *  The history's.
+	 */
+	searchConversations: (query: string) => typedError<SearchHit[], CommandError>(__TAURI_INVOKE("search_conversations", { query })),
+	/**
 	 *  Makes an empty conversation with the settings for new ones.
 	 * 
 	 *  # Errors
@@ -41,6 +48,20 @@ export const commands = {
 	 *  `ConversationNotFound`, the history's.
 	 */
 	renameConversation: (conversationId: string, title: string) => typedError<null, CommandError>(__TAURI_INVOKE("rename_conversation", { conversationId, title })),
+	/**
+	 *  Keeps a conversation at hand, above the others.
+	 * 
+	 *  # Errors
+	 *  `ConversationNotFound`, the history's.
+	 */
+	pinConversation: (conversationId: string) => typedError<null, CommandError>(__TAURI_INVOKE("pin_conversation", { conversationId })),
+	/**
+	 *  Undoes [`pin_conversation`].
+	 * 
+	 *  # Errors
+	 *  `ConversationNotFound`, the history's.
+	 */
+	unpinConversation: (conversationId: string) => typedError<null, CommandError>(__TAURI_INVOKE("unpin_conversation", { conversationId })),
 	/**
 	 *  Hides a conversation, stopping its answer; [`restore_conversation`] brings it back.
 	 * 
@@ -407,6 +428,8 @@ export type ConversationSummary = {
 	messageCount: number,
 	/**  Unix time of the latest change. */
 	updatedAtMs: number,
+	/**  Kept at hand by the user. */
+	isPinned: boolean,
 };
 
 /**  An opened conversation. */
@@ -1174,6 +1197,28 @@ export type SamplingSettings = {
 	structuredOutput: StructuredOutput | null,
 	/**  Tokens of thinking after which the model must answer; `None` leaves it to the model. */
 	thinkingBudget: number | null,
+};
+
+/**  A conversation that a search found. */
+export type SearchHit = {
+	/**  Row id of the conversation. */
+	conversationId: string,
+	/**  Its title in runs; none if it has no title. */
+	title: SearchedText[],
+	/**  Row id of the newest message that matches; `None` if only the title does. */
+	messageId: string | null,
+	/**  That message around its first match, one line, in runs; none without a message. */
+	snippet: SearchedText[],
+	/**  Unix time of that message; without one, of the conversation's latest change. */
+	atMs: number,
+};
+
+/**  A run of a text in which a search looked. */
+export type SearchedText = {
+	/**  The characters. */
+	text: string,
+	/**  Whether the search found them. */
+	isMatch: boolean,
 };
 
 /**  What another version of an answer is made with. */
