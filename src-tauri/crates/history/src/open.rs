@@ -12,7 +12,7 @@ use sqlx::sqlite::{
 };
 use sqlx::{Connection, SqlitePool};
 
-use crate::{History, HistoryError, MAX_READERS, Shared, backup, messages};
+use crate::{History, HistoryError, MAX_READERS, Shared, backup, messages, search};
 
 static MIGRATOR: Migrator = sqlx::migrate!("../../../migrations");
 
@@ -85,7 +85,7 @@ fn connect_options(path: &Path) -> SqliteConnectOptions {
         .pragma("trusted_schema", "OFF")
 }
 
-/// Checks and migrates the schema, then closes answers that were cut off. Returns how many.
+/// Checks and migrates the schema, makes damaged indexes anew, then closes answers that were cut off. Returns how many.
 async fn prepare(writer: &SqlitePool, path: &Path) -> Result<u64, HistoryError> {
     let mut connection = writer.acquire().await?;
     let applied = applied_versions(&mut connection).await?;
@@ -109,6 +109,7 @@ async fn prepare(writer: &SqlitePool, path: &Path) -> Result<u64, HistoryError> 
         backup::prune(path);
     }
     let mut connection = writer.acquire().await?;
+    search::repair_indexes(&mut connection).await?;
     let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
     let interrupted_answers = messages::interrupt_streaming(&mut transaction).await?;
     transaction.commit().await?;

@@ -2,8 +2,8 @@
 
 mod marks;
 
-use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
+use sqlx::{Row, SqliteConnection};
 
 use crate::{ConversationId, History, HistoryError, MessageId, decode};
 
@@ -70,6 +70,35 @@ const INDEXED: &str = search_sql!(
 );
 
 const SCANNED: &str = search_sql!("conversations AS t WHERE", "messages AS m WHERE");
+
+/// Each index: what cannot be answered when it is damaged at its root, and what makes it anew from its table.
+const INDEXES: [(&str, &str); 2] = [
+    (
+        "SELECT rowid FROM title_search WHERE title_search MATCH '\"aaa\"' LIMIT 1",
+        "INSERT INTO title_search (title_search) VALUES ('rebuild')",
+    ),
+    (
+        "SELECT rowid FROM message_search WHERE message_search MATCH '\"aaa\"' LIMIT 1",
+        "INSERT INTO message_search (message_search) VALUES ('rebuild')",
+    ),
+];
+
+/// Makes an index anew that is damaged at its root: no text could be stored with it, and it holds nothing of its own.
+///
+/// # Errors
+/// The disk's, and [`HistoryError::Corrupt`] if the table is damaged as well.
+pub async fn repair_indexes(connection: &mut SqliteConnection) -> Result<(), HistoryError> {
+    for (probe, rebuild) in INDEXES {
+        let probed = sqlx::query(probe).fetch_optional(&mut *connection).await.map_err(HistoryError::from);
+        let Err(HistoryError::Corrupt { detail }) = probed else {
+            probed?;
+            continue;
+        };
+        tracing::warn!(%detail, "a search index of the history is damaged; making it anew");
+        sqlx::query(rebuild).execute(&mut *connection).await?;
+    }
+    Ok(())
+}
 
 impl History {
     /// Conversations whose title, or one message, contains every word of `query`, at most `limit`.

@@ -36,6 +36,29 @@ async fn unreadable_values_cost_only_themselves() {
 }
 
 #[tokio::test]
+async fn a_damaged_search_index_is_made_anew_and_costs_nothing() {
+    let place = Place::new();
+    let history = place.open().await;
+    let chat = history.create_conversation("a lighthouse").await.unwrap();
+    let answer = turn(&history, chat, None, "question", "far from the sea").await;
+    history.close().await;
+    let mut raw = place.raw().await;
+    for table in ["title_search_data", "message_search_data"] {
+        // The record that says which segments there are.
+        let damage = sqlx::AssertSqlSafe(format!("DELETE FROM {table} WHERE id = 10"));
+        assert_eq!(sqlx::query(damage).execute(&mut raw).await.unwrap().rows_affected(), 1);
+    }
+    drop(raw);
+
+    let history = place.open().await;
+    turn(&history, chat, Some(answer), "and", "said after the damage").await;
+    for query in ["lighthouse", "from the sea", "after the damage"] {
+        assert_eq!(history.search(query, 9).await.unwrap().len(), 1, "{query}");
+    }
+    history.check_integrity().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_file_that_is_no_database_is_refused_and_kept() {
     for content in [vec![0_u8; 8192], b"not a database at all, but long enough to be one".repeat(100)] {
         let place = Place::new();

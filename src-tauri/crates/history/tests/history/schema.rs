@@ -34,7 +34,7 @@ fn migrations_are_numbered_without_gaps_and_append_only() {
     assert!(found.iter().map(|(version, _)| *version).eq(1..=found.len() as i64));
 }
 
-/// A database as the program with only the first migration left it, with one conversation.
+/// A database as the program with only the first migration left it, with one message in one conversation.
 async fn make_version_1(place: &Place) {
     fs::create_dir_all(place.path.parent().unwrap()).unwrap();
     fs::File::create(&place.path).unwrap();
@@ -43,7 +43,9 @@ async fn make_version_1(place: &Place) {
     let first = MIGRATIONS.iter().next().unwrap();
     raw.apply("_sqlx_migrations", first).await.unwrap();
     sqlx::raw_sql(
-        "INSERT INTO conversations (title, created_at_ms, updated_at_ms) VALUES ('from version 1', 1, 1)",
+        "INSERT INTO conversations (title, created_at_ms, updated_at_ms) VALUES ('from version 1', 1, 1);
+         INSERT INTO messages (conversation_id, role, state, created_at_ms, text)
+         VALUES (1, 'user', 'complete', 1, 'asked long ago')",
     )
     .execute(&mut raw)
     .await
@@ -58,6 +60,9 @@ async fn an_older_file_is_backed_up_before_it_is_migrated() {
 
     let history = place.open().await;
     assert_eq!(history.list_conversations().await.unwrap()[0].title, "from version 1");
+    for query in ["from version", "long ago"] {
+        assert_eq!(history.search(query, 9).await.unwrap().len(), 1, "what was there is found: {query}");
+    }
     history.set_app_setting("theme", "1").await.unwrap();
     history.close().await;
 
