@@ -77,6 +77,91 @@ for (const colorScheme of ['light', 'dark'] as const) {
 	});
 }
 
+const palette = (page: Page) => page.getByTestId('palette');
+const chosen = (page: Page) =>
+	page.locator('[data-testid=command][aria-selected=true]').getAttribute('data-command');
+
+async function openPalette(page: Page, query: string) {
+	await page.keyboard.press('Control+k');
+	await palette(page).waitFor();
+	await page.keyboard.type(query);
+}
+
+test('the palette finds a command, runs it with Enter and offers it first next time', async () => {
+	const page = await openApp('models');
+	await page.getByTestId('composer').click();
+	await openPalette(page, 'dark');
+	await expect.poll(() => chosen(page)).toBe('theme-dark');
+	await page.keyboard.press('Enter');
+	await expect.poll(() => palette(page).count()).toBe(0);
+	await expect.poll(() => page.evaluate(() => document.documentElement.dataset['theme'])).toBe('dark');
+	expect(await focused(page), 'the focus is where it was').toBe('composer');
+	await openPalette(page, '');
+	expect(await chosen(page), 'what was run lately is first').toBe('theme-dark');
+	await page.keyboard.press('Enter');
+	expect(await palette(page).count(), 'it is in use already, so nothing happens').toBe(1);
+	const words = await page.locator('[data-command=theme-dark]').textContent();
+	expect(words).toContain('It is in use already');
+	await page.keyboard.press('Escape');
+	await openPalette(page, 'rainb');
+	await page.keyboard.press('Enter');
+	await expect
+		.poll(() => page.locator('[role=tab][aria-selected=true]').innerText())
+		.toContain('How rainbows form');
+	await openPalette(page, 'search');
+	await page.keyboard.press('Enter');
+	await expect.poll(() => focused(page), { message: 'a command may move the focus' }).toBe('search');
+	await openPalette(page, 'tiny gemma');
+	await page.keyboard.press('Enter');
+	await expect.poll(() => page.getByTestId('model-chip').innerText()).toContain('tiny-gemma');
+	await openPalette(page, 'zzzz');
+	await page.getByTestId('no-command').waitFor();
+	expect(await seriousFindings(page), 'with nothing found').toEqual([]);
+});
+
+test('arrows go round the list while the focus stays in the field', async () => {
+	const page = await openApp('fourTabs');
+	await page.getByTestId('composer').click();
+	await openPalette(page, 'tab');
+	const options = page.getByTestId('command');
+	const field = page.getByTestId('palette-query');
+	const ids = await options.evaluateAll((lines) => lines.map((line) => line.id));
+	expect(ids.length).toBeGreaterThan(3);
+	for (const [key, at] of [
+		['ArrowDown', 1],
+		['ArrowDown', 2],
+		['ArrowUp', 1],
+		['ArrowUp', 0],
+		['ArrowUp', -1],
+		['ArrowDown', 0],
+	] as const) {
+		await page.keyboard.press(key);
+		await expect.poll(() => field.getAttribute('aria-activedescendant')).toBe(ids.at(at));
+	}
+	expect(await focused(page)).toBe('palette-query');
+	await page.keyboard.press('Tab');
+	expect(await focused(page), 'it is the only thing to focus').toBe('palette-query');
+	await field.fill('keyboard');
+	await page.keyboard.press('Enter');
+	await sheet(page).waitFor();
+	expect(await palette(page).count()).toBe(0);
+	await page.keyboard.press('Escape');
+	await expect.poll(() => sheet(page).count()).toBe(0);
+	expect(await focused(page)).toBe('composer');
+});
+
+for (const colorScheme of ['light', 'dark'] as const) {
+	test(`axe has no serious finding in the palette, ${colorScheme}`, async () => {
+		const page = await openApp('models', { colorScheme });
+		await page.getByTestId('composer').click();
+		await openPalette(page, '');
+		expect(await seriousFindings(page)).toEqual([]);
+		await page.screenshot({ path: `${pictures}/palette-${colorScheme}.png` });
+		await page.keyboard.type('lo');
+		await page.screenshot({ path: `${pictures}/palette-query-${colorScheme}.png` });
+	});
+}
+
 test('keys change the size of text, it is kept, and the settings show it', async () => {
 	const page = await openApp('fresh');
 	const size = () =>
@@ -143,6 +228,9 @@ for (const percent of [100, 150]) {
 		await page.keyboard.press('Control+/');
 		await sheet(page).waitFor();
 		await look('sheet');
+		await page.keyboard.press('Control+k');
+		await palette(page).waitFor();
+		await look('palette');
 	});
 }
 

@@ -37,6 +37,7 @@ it.each([
 	[{ key: '+', code: 'NumpadAdd', ctrlKey: true }, 'largerText', 0],
 	[{ key: 'à', code: 'Digit0', ctrlKey: true }, 'usualText', 0],
 	[{ key: 'е', code: 'KeyT', ctrlKey: true }, 'newTab', 0],
+	[{ key: 'л', code: 'KeyK', ctrlKey: true }, 'palette', 0],
 ])('%j is %s', (event, action, index) => {
 	expect(shortcutOf({ ...plain, ...event })).toEqual({ action, index });
 });

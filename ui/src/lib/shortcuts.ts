@@ -1,5 +1,6 @@
 /** What keys do in the whole window. */
 export type WindowAction =
+	| 'palette'
 	| 'sheet'
 	| 'newTab'
 	| 'closeTab'
@@ -35,6 +36,7 @@ interface Entry<A> {
 
 /** The only place that says what keys do in the window. */
 export const windowShortcuts: readonly Entry<WindowAction>[] = [
+	{ action: 'palette', words: 'Find a command', group: 'General', keys: ['Mod+K'] },
 	{
 		action: 'sheet',
 		words: 'Keyboard shortcuts',

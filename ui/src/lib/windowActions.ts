@@ -13,6 +13,7 @@ const always =
 	};
 
 const runs: Record<WindowAction, Run> = {
+	palette: always((workspace) => workspace.toggleDialog('palette')),
 	sheet: always((workspace) => workspace.toggleDialog('sheet')),
 	newTab: always((workspace) => workspace.newTab()),
 	closeTab: always((workspace) => workspace.closeTab(workspace.tabs.activeId ?? '')),

@@ -20,7 +20,7 @@ import { Settings } from './settings/settings.svelte';
 export type Screen = 'chat' | 'settings' | 'models';
 
 /** What lies over the window and takes all keys. */
-export type WindowDialog = 'sheet';
+export type WindowDialog = 'palette' | 'sheet';
 
 /** Everything that an open window shares: made once the app has started, passed by context. */
 export class Workspace {
@@ -37,6 +37,8 @@ export class Workspace {
 	/** Whether the active tab's settings are shown. */
 	isTabSettingsOpen = $state(false);
 	dialog = $state<WindowDialog | null>(null);
+	/** Commands that the palette ran since the window opened, latest first. */
+	recentCommands: readonly string[] = [];
 
 	constructor(backend: Backend, start: AppStart, notices: Notices) {
 		this.backend = backend;
