@@ -26,9 +26,10 @@ pub enum Numerics {
     Checkpoint,
 }
 
-/// A GPU keeps narrower matrices than this unpacked. MLX 0.32.2's product on CUDA is wrong for 4 outputs of 8 bits and
-/// two rows or more, as the router of a small sparse MLP has them; it is right from 64 on. They are a few kilobytes.
-const LEAST_PACKED_OUTPUTS: i32 = 64;
+/// A GPU keeps narrower matrices than this unpacked. MLX 0.32.2's product on CUDA is wrong for a matrix of 4 outputs, 64
+/// inputs and 8 bits, the router of a small sparse MLP, from two rows on; it is right for 24 outputs of 256 inputs and
+/// for 128 of 2,048. They are a few kilobytes.
+const LEAST_PACKED_OUTPUTS: i32 = 16;
 
 /// Tensors of a model's files on their way into its layers.
 pub struct Weights<'a> {

@@ -170,6 +170,22 @@ fn every_quantisation_multiplies_as_its_definition_says() {
 }
 
 #[test]
+fn a_narrow_matrix_is_unpacked_in_the_checkpoints_own_dtype() {
+    let folder = folder::empty("quantised-narrow");
+    let (outputs, q) = (4, Quantisation::affine(64, 8));
+    let mut all = tensors("m", outputs, q, "F32");
+    let weights = unpacked(&all, outputs, q);
+    all.push(Tensor::floats("norm.weight", "F32", &[INPUTS]));
+    let linear = with_weights_as(Numerics::Checkpoint, &folder, entry(q), &all, |weights| {
+        weights.vector("norm.weight", INPUTS).expect("the norm loads");
+        weights.linear("m", outputs, INPUTS, Bias::Absent).expect("the matrix loads")
+    });
+    assert_eq!(linear.arrays().len(), 1, "weights alone, without scales");
+    let products = linear.apply(&x()).expect("builds");
+    assert!(error(&mx::read_f32(&products, Purpose::Probe).expect("runs"), &weights) < 2e-6);
+}
+
+#[test]
 fn every_quantisation_stays_packed_in_the_checkpoints_own_dtype() {
     let folder = folder::empty("quantised-checkpoint");
     for q in every_quantisation() {
