@@ -3,7 +3,10 @@
 use tauri::Wry;
 use tauri_specta::{Builder, collect_commands};
 
-use crate::commands::{chat, conversations, engine, models, settings, window};
+use crate::commands::{
+    attachments, benchmark, chat, conversations, diagnostics, engine, local_server, models, remote, settings,
+    structure, transfer, versions, window,
+};
 
 /// Every command of the app.
 pub fn builder() -> Builder<Wry> {
@@ -57,6 +60,41 @@ pub fn builder() -> Builder<Wry> {
             models::dismiss_download,
             models::read_hub_settings,
             models::write_hub_settings,
+            conversations::save_scroll,
+            versions::edit_message,
+            versions::continue_answer,
+            versions::branch_answer,
+            versions::fan_out,
+            versions::keep_answer,
+            versions::write_answer_version,
+            versions::read_versions,
+            attachments::pick_attachments,
+            attachments::attach_file,
+            attachments::attach_text,
+            attachments::remove_attachment,
+            attachments::read_attachment,
+            attachments::count_tokens,
+            transfer::pick_export_file,
+            transfer::pick_export_folder,
+            transfer::export_conversation,
+            transfer::export_library,
+            transfer::read_conversation_markdown,
+            transfer::pick_import_files,
+            transfer::import_conversations,
+            remote::list_remote_servers,
+            remote::save_remote_server,
+            remote::delete_remote_server,
+            remote::list_remote_models,
+            local_server::read_local_server,
+            local_server::write_local_server,
+            local_server::renew_local_server_key,
+            structure::check_structure,
+            benchmark::run_benchmark,
+            benchmark::cancel_benchmark,
+            benchmark::save_benchmark_report,
+            diagnostics::read_diagnostics,
+            diagnostics::save_diagnostics,
+            diagnostics::note_alive,
         ])
         .typ::<protocol::Licences>()
 }

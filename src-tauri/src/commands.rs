@@ -1,13 +1,26 @@
 //! What the UI can ask for. Commands only translate; the work is in the modules they name.
 
+pub mod attachments;
+pub mod benchmark;
 pub mod chat;
 pub mod conversations;
+pub mod diagnostics;
 pub mod engine;
+pub mod local_server;
 pub mod models;
+pub mod remote;
 pub mod settings;
+pub mod structure;
+pub mod transfer;
+pub mod versions;
 pub mod window;
 
-use protocol::CommandError;
+use protocol::{CommandError, ErrorCode};
 
 /// What every command returns.
 pub type CommandResult<T> = Result<T, CommandError>;
+
+/// What a command returns that is agreed on and not built yet.
+fn not_built<T>() -> CommandResult<T> {
+    Err(CommandError { code: ErrorCode::Internal, message: "not built yet".into() })
+}

@@ -28,6 +28,8 @@ pub fn defaults() -> SamplingSettings {
         wants_bias_trace: false,
         structured_output: None,
         thinking_budget: None,
+        wants_thinking: None,
+        remote: None,
     }
 }
 

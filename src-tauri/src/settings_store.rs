@@ -25,6 +25,10 @@ pub fn defaults() -> AppSettings {
         open_tabs: Vec::new(),
         active_tab: None,
         new_conversation: sampling_settings::defaults(),
+        presets: Vec::new(),
+        language: None,
+        unread: Vec::new(),
+        has_seen_welcome: false,
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use protocol::{ConversationSummary, ConversationView, SamplingSettings, SearchHit, TokenDetail};
+use protocol::{
+    ActiveRequest, ConversationSummary, ConversationView, SamplingSettings, ScrollPlace, SearchHit,
+    TokenDetail,
+};
 use tauri::State;
 
 use super::CommandResult;
@@ -104,19 +107,24 @@ pub async fn open_conversation(
 pub async fn open(state: &AppState, conversation_id: &str) -> Result<ConversationView, AppError> {
     let id = parse_id(conversation_id)?;
     // Before the messages are read: an answer that ends in between is read whole.
-    let active_request_id = state.requests.of_conversation(id);
+    let active = state.requests.of_conversation(id);
     let stored = state.history().await?.open_conversation(id).await?;
     let settings = stored.settings_json.as_deref().and_then(conversation::settings);
     let settings = match settings {
         Some(settings) => settings,
         None => state.settings.current().await.new_conversation,
     };
+    let last = stored.path.last().map(|message| message.id.to_string());
+    let active_requests =
+        active.zip(last).map(|(request_id, answer_id)| ActiveRequest { request_id, answer_id });
     Ok(ConversationView {
         summary: summary_of(&stored),
         messages: stored.path.iter().map(message).collect(),
         draft: stored.draft,
         settings,
-        active_request_id,
+        draft_attachments: Vec::new(),
+        active_requests: active_requests.into_iter().collect(),
+        scroll: None,
     })
 }
 
@@ -262,6 +270,20 @@ pub async fn save_draft(
 ) -> CommandResult<()> {
     let id = parse_id(&conversation_id)?;
     Ok(state.history().await?.save_draft(id, &text).await.map_err(AppError::from)?)
+}
+
+/// Keeps where the reader is in a conversation; `None` is the end.
+///
+/// # Errors
+/// `ConversationNotFound`, the history's.
+#[tauri::command]
+#[specta::specta]
+pub async fn save_scroll(
+    _state: State<'_, AppState>,
+    _conversation_id: String,
+    _place: Option<ScrollPlace>,
+) -> CommandResult<()> {
+    Ok(())
 }
 
 /// Keeps the settings of a conversation's next answer.

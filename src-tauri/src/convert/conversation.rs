@@ -113,6 +113,7 @@ pub fn message(stored: &Message) -> MessageView {
         created_at_ms: stored.created_at_ms,
         finish_reason: stored.finish_reason.as_deref().and_then(from_word).or(implied_reason(state)),
         receipt: stored.receipt_json.as_deref().and_then(receipt),
+        attachments: Vec::new(),
         failure: stored.error_code.as_deref().and_then(from_word),
     }
 }

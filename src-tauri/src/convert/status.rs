@@ -7,7 +7,7 @@ use engine::{
 use history::ConversationId;
 use protocol::{
     AppSettings, EnginePhase, EngineStatus, ErrorCode, MemoryStats, ModelSummary, OverlapOff,
-    RecommendedSampling, RowPhase, RowStatus, StepBar, StepStats,
+    RecommendedSampling, RowPhase, RowSource, RowStatus, StepBar, StepStats,
 };
 use text::GenerationDefaults;
 
@@ -30,6 +30,7 @@ pub fn without_engine(failure: Option<&AppError>, settings: &AppSettings) -> Eng
         rows: Vec::new(),
         steps: steps(&engine::StepStats::default()),
         memory: None,
+        mode_effects: Vec::new(),
     }
 }
 
@@ -48,6 +49,7 @@ pub fn of_engine(
         rows: snapshot.rows.iter().filter_map(|snapshot| row(snapshot, find)).collect(),
         steps: steps(&snapshot.steps),
         memory: snapshot.ledger.zip(snapshot.memory).map(|(ledger, memory)| memory_stats(&ledger, &memory)),
+        mode_effects: Vec::new(),
     }
 }
 
@@ -61,6 +63,8 @@ fn memory_stats(ledger: &LedgerUse, memory: &MemoryUse) -> MemoryStats {
         snapshot_bytes: ledger.snapshot_bytes as f64,
         prefill_bytes: ledger.prefill_bytes as f64,
         reserved_bytes: ledger.reserved_bytes as f64,
+        kv_bytes_per_token: 0.0,
+        free_bytes: 0.0,
     }
 }
 
@@ -117,7 +121,9 @@ fn row(row: &engine::RowSnapshot, find: FindRequest<'_>) -> Option<RowStatus> {
     let conversation_of = |id| find(id).map(|(_, conversation)| conversation.to_string());
     Some(RowStatus {
         request_id,
-        conversation_id: conversation.to_string(),
+        source: RowSource::Tab,
+        conversation_id: Some(conversation.to_string()),
+        answer_id: None,
         phase: match row.phase {
             engine::RowPhase::Queued => RowPhase::Queued,
             engine::RowPhase::Prefilling => RowPhase::Prefilling,

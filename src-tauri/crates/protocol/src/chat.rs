@@ -51,6 +51,80 @@ pub enum SeedChoice {
     Same,
 }
 
+/// Asks for another version of a question, and an answer to it. The question's attachments go with it.
+#[derive(Debug, Clone, Serialize, Deserialize, Type)]
+#[serde(rename_all = "camelCase")]
+pub struct EditMessage {
+    /// As in [`StartGeneration::request_id`].
+    pub request_id: String,
+    /// Conversation of the question.
+    pub conversation_id: String,
+    /// The question that gets a sibling.
+    pub message_id: String,
+    /// What it says now, not empty.
+    pub text: String,
+}
+
+/// Asks for more of an answer that ended early: stopped, interrupted, failed, or out of tokens.
+#[derive(Debug, Clone, Serialize, Deserialize, Type)]
+#[serde(rename_all = "camelCase")]
+pub struct ContinueAnswer {
+    /// As in [`StartGeneration::request_id`].
+    pub request_id: String,
+    /// Conversation of the answer.
+    pub conversation_id: String,
+    /// The answer that goes on; it keeps its id and its text.
+    pub answer_id: String,
+}
+
+/// Asks for a version of an answer that takes another way at one token, and goes on from there.
+#[derive(Debug, Clone, Serialize, Deserialize, Type)]
+#[serde(rename_all = "camelCase")]
+pub struct BranchAnswer {
+    /// As in [`StartGeneration::request_id`].
+    pub request_id: String,
+    /// Conversation of the answer.
+    pub conversation_id: String,
+    /// The answer that gets a sibling; its tokens were recorded, see `read_token_details`.
+    pub answer_id: String,
+    /// Place of the token that is replaced, among the recorded ones.
+    pub token_index: u32,
+    /// Number of the token that takes its place.
+    pub token: u32,
+}
+
+/// Asks one question for several answers at once: versions that share the reading of the prompt.
+#[derive(Debug, Clone, Serialize, Deserialize, Type)]
+#[serde(rename_all = "camelCase")]
+pub struct FanOut {
+    /// Conversation that the question belongs to.
+    pub conversation_id: String,
+    /// The user's message, not empty.
+    pub text: String,
+    /// 2 to 8 answers, left to right.
+    pub variants: Vec<FanOutVariant>,
+}
+
+/// One answer of a [`FanOut`].
+#[derive(Debug, Clone, Serialize, Deserialize, Type)]
+#[serde(rename_all = "camelCase")]
+pub struct FanOutVariant {
+    /// As in [`StartGeneration::request_id`].
+    pub request_id: String,
+    /// What it is made with.
+    pub settings: SamplingSettings,
+}
+
+/// The question and the answers of a [`FanOut`], on disk before generation starts.
+#[derive(Debug, Clone, Serialize, Deserialize, Type)]
+#[serde(rename_all = "camelCase")]
+pub struct StartedFanOut {
+    /// Stored user message.
+    pub user_message: MessageView,
+    /// Stored, still empty answers, in the order of the variants.
+    pub answers: Vec<MessageView>,
+}
+
 /// Why an answer ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Type)]
 #[serde(rename_all = "camelCase")]

@@ -1,6 +1,6 @@
 //! Conversations and their messages, as the UI shows them.
 
-use crate::{ErrorCode, FinishReason, Receipt, SamplingSettings};
+use crate::{AttachmentView, ErrorCode, FinishReason, Receipt, SamplingSettings};
 use serde::{Deserialize, Serialize};
 use specta::Type;
 use specta_typescript::Number;
@@ -104,6 +104,8 @@ pub struct MessageView {
     pub finish_reason: Option<FinishReason>,
     /// What the engine measured; `None` for user messages and for answers without one.
     pub receipt: Option<Receipt>,
+    /// What was attached to a user message, in the order in which it was.
+    pub attachments: Vec<AttachmentView>,
     /// Why a failed answer failed; looked up in the UI's wording table.
     #[specta(optional)]
     pub failure: Option<ErrorCode>,
@@ -121,6 +123,30 @@ pub struct ConversationView {
     pub draft: String,
     /// Settings for the next answer.
     pub settings: SamplingSettings,
-    /// Request that is filling the last message now, if any.
-    pub active_request_id: Option<String>,
+    /// What is attached to that text.
+    pub draft_attachments: Vec<AttachmentView>,
+    /// Requests that are filling answers now; several after a fan-out.
+    pub active_requests: Vec<ActiveRequest>,
+    /// Where the reader was; `None` at the end.
+    pub scroll: Option<ScrollPlace>,
+}
+
+/// A request that is filling an answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
+#[serde(rename_all = "camelCase")]
+pub struct ActiveRequest {
+    /// The UI's request id.
+    pub request_id: String,
+    /// The answer that it fills.
+    pub answer_id: String,
+}
+
+/// Where a reader is in a conversation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
+#[serde(rename_all = "camelCase")]
+pub struct ScrollPlace {
+    /// The first message in sight.
+    pub message_id: String,
+    /// How far its top lies above the top of the view, in CSS pixels.
+    pub above_px: i32,
 }

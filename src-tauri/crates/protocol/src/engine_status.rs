@@ -121,14 +121,30 @@ pub enum RowPhase {
     Decoding,
 }
 
+/// Who asked for an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Type)]
+#[serde(rename_all = "camelCase")]
+pub enum RowSource {
+    /// A conversation in a tab.
+    Tab,
+    /// Another program, through the local server.
+    Server,
+    /// The benchmark.
+    Benchmark,
+}
+
 /// One live request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Type)]
 #[serde(rename_all = "camelCase")]
 pub struct RowStatus {
     /// The UI's request id.
     pub request_id: String,
-    /// Conversation that it answers.
-    pub conversation_id: String,
+    /// Who asked.
+    pub source: RowSource,
+    /// Conversation that it answers; `None` unless a tab asked.
+    pub conversation_id: Option<String>,
+    /// Answer that it fills; `None` unless a tab asked.
+    pub answer_id: Option<String>,
     /// Where it is in its life.
     pub phase: RowPhase,
     /// Requests ahead of it while queued.
@@ -260,6 +276,27 @@ pub struct MemoryStats {
     /// Kept free for what comes and goes within a step.
     #[specta(type = Number)]
     pub reserved_bytes: f64,
+    /// KV cache of one more token in one row.
+    #[specta(type = Number)]
+    pub kv_bytes_per_token: f64,
+    /// What admission would still give to new requests: the headroom.
+    #[specta(type = Number)]
+    pub free_bytes: f64,
+}
+
+/// What steps took in one mode of the gate, with as many rows as the latest batch.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Type)]
+#[serde(rename_all = "camelCase")]
+pub struct ModeEffect {
+    /// The mode.
+    pub mode: GateMode,
+    /// Rows in the batch.
+    pub batch_rows: u32,
+    /// Steps that were measured, the latest 256 at most.
+    pub steps: u32,
+    /// Median wall time of a step.
+    #[specta(type = Number)]
+    pub step_ms_p50: f64,
 }
 
 /// State of the engine as a whole.
@@ -297,4 +334,6 @@ pub struct EngineStatus {
     pub steps: StepStats,
     /// Bytes in use; `None` before a model is loaded.
     pub memory: Option<MemoryStats>,
+    /// Modes in which batches of the latest size have run since the model was loaded.
+    pub mode_effects: Vec<ModeEffect>,
 }

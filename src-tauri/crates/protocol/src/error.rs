@@ -71,6 +71,30 @@ pub enum ErrorCode {
     DownloadNotFound,
     /// The disk is full.
     DiskFull,
+    /// The file cannot be attached; `message` names file, reason and limit.
+    AttachmentRefused,
+    /// The answer cannot be continued or branched there; `message` says why.
+    CannotContinue,
+    /// A file of conversations cannot be written or read; `message` names file and reason.
+    TransferFailed,
+    /// The server of this tab cannot be reached; `message` says how far it came.
+    RemoteUnreachable,
+    /// The server wants a key, or another one.
+    RemoteAccess,
+    /// The server refused the request; `message` has its words.
+    RemoteRefused,
+    /// The server broke off or spoke nonsense.
+    RemoteFault,
+    /// The server of this tab was removed from the settings.
+    RemoteUnknown,
+    /// The address of a server cannot be one; `message` says why.
+    RemoteAddress,
+    /// The key cannot be stored or read.
+    KeychainFailed,
+    /// The local server cannot listen on its port; `message` says why.
+    ServerPortTaken,
+    /// The benchmark needs the engine for itself; answers are running.
+    BenchmarkBusy,
     /// The history was written by a newer version of the app.
     HistoryTooNew,
     /// The history could not be read or written.

@@ -1,5 +1,6 @@
 //! Sampling settings, as the user set them.
 
+use crate::RemoteTarget;
 use serde::{Deserialize, Serialize};
 use specta::Type;
 use specta_typescript::Number;
@@ -50,6 +51,10 @@ pub struct SamplingSettings {
     pub structured_output: Option<StructuredOutput>,
     /// Tokens of thinking after which the model must answer; `None` leaves it to the model.
     pub thinking_budget: Option<u32>,
+    /// Whether a model that can think is asked to; `None` leaves it to its chat template.
+    pub wants_thinking: Option<bool>,
+    /// Server that answers instead of the local engine; `None` answers here.
+    pub remote: Option<RemoteTarget>,
 }
 
 /// "Exclude top choices".

@@ -39,6 +39,24 @@ pub struct AppSettings {
     pub active_tab: Option<String>,
     /// Settings that new conversations start with.
     pub new_conversation: SamplingSettings,
+    /// Settings under names that the user gave, in the user's order; no name twice.
+    pub presets: Vec<Preset>,
+    /// Language of the window, as a BCP 47 tag that the UI has words for; `None` follows the system.
+    pub language: Option<String>,
+    /// Conversations whose latest answer ended while nobody looked.
+    pub unread: Vec<String>,
+    /// Whether the welcome of the first start was closed.
+    pub has_seen_welcome: bool,
+}
+
+/// Sampling settings under a name.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Type)]
+#[serde(rename_all = "camelCase")]
+pub struct Preset {
+    /// Given by the user, 1 to 60 characters.
+    pub name: String,
+    /// What a conversation gets when the preset is chosen.
+    pub settings: SamplingSettings,
 }
 
 /// What the UI needs to draw its first frame.

@@ -42,6 +42,8 @@ const status = statusOf({
 		snapshotBytes: 20_971_520,
 		prefillBytes: 0,
 		reservedBytes: 0,
+		kvBytesPerToken: 23_040,
+		freeBytes: 2_147_483_648,
 	},
 });
 

@@ -104,7 +104,9 @@ it('reveals a message once the conversation is open, in place of another version
 		summary: { id, title: '', preview: '', messageCount: 2, updatedAtMs: 0, isPinned: false },
 		draft: '',
 		settings: settingsOf(),
-		activeRequestId: null,
+		draftAttachments: [],
+		activeRequests: [],
+		scroll: null,
 	};
 	const selectVersion = vi.fn().mockResolvedValue({ ...view, messages: [answerMessage({ id: '9' })] });
 	const openConversation = () => Promise.resolve({ ...view, messages: [answerMessage({ id: '2' })] });

@@ -126,7 +126,8 @@ export class ChatTab {
 				(thrown) => this.#fail(thrown, () => void this.#saveDraft()),
 			);
 			this.load = { kind: 'ready' };
-			if (view.activeRequestId !== null) this.#follow(view.activeRequestId);
+			const running = view.activeRequests[0];
+			if (running) this.#follow(running.requestId);
 		} catch (thrown) {
 			this.load = { kind: 'failed', failure: asFailure(thrown) };
 		}
@@ -254,7 +255,7 @@ export class ChatTab {
 	async #readAgain(): Promise<string | null> {
 		const view = await this.#backend.openConversation(this.id);
 		this.#show(view);
-		return view.activeRequestId;
+		return view.activeRequests[0]?.requestId ?? null;
 	}
 
 	#follow(requestId: string) {

@@ -89,6 +89,7 @@ function unsavedAnswer(): MessageView {
 		text: '',
 		thinking: '',
 		thinkingTokens: 0,
+		attachments: [],
 		state: 'streaming',
 		createdAtMs: 0,
 		finishReason: null,

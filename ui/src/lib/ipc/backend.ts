@@ -1,16 +1,28 @@
 import type {
 	AppSettings,
 	AppStart,
+	AttachmentView,
+	BenchmarkProgress,
+	BenchmarkReport,
+	BranchAnswer,
+	ContinueAnswer,
+	ConversationImportReport,
 	ConversationSummary,
 	ConversationView,
+	EditMessage,
 	EngineStatus,
 	ErrorCode,
+	ExportFormat,
+	ExportReport,
+	FanOut,
 	FitReport,
 	GateMode,
 	HubSettings,
 	HubSettingsChange,
 	ImportMode,
 	Licences,
+	LocalServerSettings,
+	LocalServerStatus,
 	MessageView,
 	ModelEntry,
 	ModelsStatus,
@@ -18,11 +30,18 @@ import type {
 	RegenerateAnswer,
 	RemoteModelDetails,
 	RemoteModelPage,
+	RemoteServer,
+	RemoteServerChange,
+	RemoteServerModel,
 	SamplingSettings,
+	ScrollPlace,
 	SearchHit,
 	StartGeneration,
+	StartedFanOut,
 	StartedGeneration,
 	StreamEvent,
+	StructureCheck,
+	StructuredOutput,
 	TokenDetail,
 	Unloaded,
 } from './wire';
@@ -106,6 +125,68 @@ export interface Backend {
 	dismissDownload(downloadId: string): Promise<void>;
 	readHubSettings(): Promise<HubSettings>;
 	writeHubSettings(change: HubSettingsChange): Promise<HubSettings>;
+	/** Keeps where the reader is; `null` is the end. */
+	saveScroll(conversationId: string, place: ScrollPlace | null): Promise<void>;
+	/** A version of a question, with an answer of its own; as [`startGeneration`]. */
+	editMessage(request: EditMessage, onEvents: (events: StreamEvent[]) => void): Promise<StartedGeneration>;
+	/** Resolves with the answer, streaming again, its text kept. */
+	continueAnswer(request: ContinueAnswer, onEvents: (events: StreamEvent[]) => void): Promise<MessageView>;
+	/** Resolves with a new version: the same up to a token, another token there, and on from it. */
+	branchAnswer(request: BranchAnswer, onEvents: (events: StreamEvent[]) => void): Promise<MessageView>;
+	/** Several answers at once, versions of each other; `onEvents` gets those of all, told apart by request. */
+	fanOut(request: FanOut, onEvents: (events: StreamEvent[]) => void): Promise<StartedFanOut>;
+	/** Goes on with one of several answers; the others are stopped and stay as versions. */
+	keepAnswer(conversationId: string, answerId: string): Promise<ConversationView>;
+	/** A version of an answer whose text the user wrote. */
+	writeAnswerVersion(conversationId: string, answerId: string, text: string): Promise<ConversationView>;
+	/** Every version at the place of a message, oldest first. */
+	readVersions(conversationId: string, messageId: string): Promise<MessageView[]>;
+	/** Asks for files; none if none was chosen. */
+	pickAttachments(): Promise<string[]>;
+	/** Attaches a file's text to what is typed. */
+	attachFile(conversationId: string, path: string): Promise<AttachmentView>;
+	attachText(conversationId: string, name: string, text: string): Promise<AttachmentView>;
+	removeAttachment(attachmentId: string): Promise<void>;
+	readAttachment(attachmentId: string): Promise<string>;
+	/** Tokens for the loaded model; `null` without one. */
+	countTokens(text: string): Promise<number | null>;
+	/** Files that are dragged over the window and dropped on it; `null` while nothing is. Returns how to stop. */
+	watchFileDrops(onDrop: (drop: FileDrop | null) => void): () => void;
+	/** Asks where to write a file; `null` if no place was chosen. */
+	pickExportFile(suggestedName: string): Promise<string | null>;
+	pickExportFolder(): Promise<string | null>;
+	exportConversation(conversationId: string, format: ExportFormat, path: string): Promise<ExportReport>;
+	/** As JSON to one file, as Markdown to one file each in a folder. */
+	exportLibrary(format: ExportFormat, path: string): Promise<ExportReport>;
+	readConversationMarkdown(conversationId: string): Promise<string>;
+	pickImportFiles(): Promise<string[]>;
+	/** The format is found out; what cannot come in is told, the rest comes. */
+	importConversations(paths: string[]): Promise<ConversationImportReport>;
+	listRemoteServers(): Promise<RemoteServer[]>;
+	saveRemoteServer(change: RemoteServerChange): Promise<RemoteServer>;
+	deleteRemoteServer(serverId: string): Promise<void>;
+	/** Asks the server; also a test of address and key. */
+	listRemoteModels(serverId: string): Promise<RemoteServerModel[]>;
+	readLocalServer(): Promise<LocalServerStatus>;
+	writeLocalServer(settings: LocalServerSettings): Promise<LocalServerStatus>;
+	renewLocalServerKey(): Promise<LocalServerStatus>;
+	/** What is wrong with it, and what of it cannot be enforced. */
+	checkStructure(output: StructuredOutput): Promise<StructureCheck>;
+	/** `null` if it was cancelled. */
+	runBenchmark(onProgress: (progress: BenchmarkProgress) => void): Promise<BenchmarkReport | null>;
+	cancelBenchmark(): Promise<void>;
+	saveBenchmarkReport(path: string): Promise<void>;
+	/** Markdown without a word that a person or a model wrote. */
+	readDiagnostics(): Promise<string>;
+	saveDiagnostics(path: string): Promise<void>;
+	/** Tells the watchdog that the page is alive. */
+	noteAlive(): Promise<void>;
+}
+
+/** Files over the window. */
+export interface FileDrop {
+	phase: 'over' | 'dropped';
+	paths: string[];
 }
 
 /** What a call rejects with: a code to look up in `errors.ts`, and detail that is shown but never matched on. */

@@ -4,7 +4,8 @@ import type { ErrorCode } from './wire';
 export type Severity = 'notice' | 'error' | 'fatal';
 
 /** The way out that is offered as a button. */
-export type WayOut = 'tabSettings' | 'restartEngine' | 'retry' | 'newConversation' | 'openModels';
+export type WayOut =
+	'tabSettings' | 'restartEngine' | 'retry' | 'newConversation' | 'openModels' | 'openSettings';
 
 export interface ErrorWording {
 	severity: Severity;
@@ -212,6 +213,78 @@ export const errorWording = {
 		advice: 'Free some space. What was saved before is safe, and your text stays here.',
 		wayOut: 'retry',
 	},
+	attachmentRefused: {
+		severity: 'notice',
+		title: 'This cannot be attached',
+		advice: 'The details name the file, the reason and the limit. What you typed stays here.',
+		wayOut: null,
+	},
+	cannotContinue: {
+		severity: 'notice',
+		title: 'This answer cannot go on from there',
+		advice: 'The details say why. Regenerate it instead; this version stays.',
+		wayOut: null,
+	},
+	transferFailed: {
+		severity: 'error',
+		title: 'The file could not be written or read',
+		advice: 'Choose another place, or check its permissions. Your conversations are as they were.',
+		wayOut: 'retry',
+	},
+	remoteUnreachable: {
+		severity: 'error',
+		title: 'The server cannot be reached',
+		advice: 'Check that it runs, and its address in the settings. Your message stays here.',
+		wayOut: 'openSettings',
+	},
+	remoteAccess: {
+		severity: 'notice',
+		title: 'The server does not accept the key',
+		advice: 'Set its key in the settings, then try again.',
+		wayOut: 'openSettings',
+	},
+	remoteRefused: {
+		severity: 'error',
+		title: 'The server refused the request',
+		advice: 'Its own words are below. Change this tab’s settings or its model, then try again.',
+		wayOut: 'tabSettings',
+	},
+	remoteFault: {
+		severity: 'error',
+		title: 'The server broke off',
+		advice: 'What it wrote until then is kept. Try again.',
+		wayOut: 'retry',
+	},
+	remoteUnknown: {
+		severity: 'notice',
+		title: 'The server of this tab was removed',
+		advice: 'Choose another one, or the model on this computer, in this tab’s settings.',
+		wayOut: 'tabSettings',
+	},
+	remoteAddress: {
+		severity: 'notice',
+		title: 'This is no address of a server',
+		advice: 'It looks like http://127.0.0.1:8000/v1. The details say what is wrong.',
+		wayOut: null,
+	},
+	keychainFailed: {
+		severity: 'error',
+		title: 'The key could not be stored or read',
+		advice: 'Unlock the system’s keychain, then try again.',
+		wayOut: 'retry',
+	},
+	serverPortTaken: {
+		severity: 'notice',
+		title: 'The server cannot listen on its port',
+		advice: 'Another program uses it. Choose another port.',
+		wayOut: 'openSettings',
+	},
+	benchmarkBusy: {
+		severity: 'notice',
+		title: 'The benchmark needs the engine for itself',
+		advice: 'Let the answers finish or stop them, then start it again.',
+		wayOut: null,
+	},
 	historyTooNew: {
 		severity: 'fatal',
 		title: 'Your history was written by a newer Braid',
@@ -244,4 +317,5 @@ export const wayOutLabel: Record<WayOut, string> = {
 	retry: 'Try again',
 	newConversation: 'New conversation',
 	openModels: 'Open Models',
+	openSettings: 'Open settings',
 };

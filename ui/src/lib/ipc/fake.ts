@@ -5,6 +5,12 @@ import { newestBelow, pathOf, ScriptedHistory, type Stored } from './fake/histor
 import { ScriptedModels } from './fake/models';
 import { scenarios, type Scenario } from './fake/scenarios';
 import { searchIn } from './fake/search';
+import { attachmentCalls } from './fake/attachments';
+import type { ScriptedParts } from './fake/parts';
+import { reportCalls } from './fake/reports';
+import { serverCalls } from './fake/servers';
+import { transferCalls } from './fake/transfer';
+import { versionCalls } from './fake/versions';
 import type {
 	ConversationView,
 	Licences,
@@ -109,13 +115,22 @@ export function scripted(scenario: Scenario): Backend {
 
 	function view(id: string): ConversationView {
 		const stored = conversation(id);
-		const activeRequestId = running.get(id) ?? null;
+		const requestId = running.get(id) ?? null;
 		const { summary, draft, settings } = stored;
-		const messages = withPartial(pathOf(stored), activeRequestId, engine);
-		return { summary, messages, draft, settings, activeRequestId };
+		const messages = withPartial(pathOf(stored), requestId, engine);
+		const answerId = messages.at(-1)?.id ?? '';
+		const activeRequests = requestId === null ? [] : [{ requestId, answerId }];
+		return { summary, messages, draft, draftAttachments: [], settings, activeRequests, scroll: null };
 	}
 
+	const parts: ScriptedParts = { call, scenario, history, engine, conversation, view };
+
 	return {
+		...versionCalls(parts),
+		...attachmentCalls(parts),
+		...transferCalls(parts),
+		...serverCalls(parts),
+		...reportCalls(parts),
 		startApp: () =>
 			call(() => {
 				if (scenario.startFails) throw new CommandFailure(scenario.startFails, 'schema 99 is newer than 2');
@@ -202,7 +217,14 @@ const licences: Licences = {
 	texts: ['Permission is hereby granted, free of charge, …'],
 };
 
-const unwritten = { finishReason: null, receipt: null, thinking: '', thinkingTokens: 0, versionIds: [] };
+const unwritten = {
+	finishReason: null,
+	receipt: null,
+	thinking: '',
+	thinkingTokens: 0,
+	versionIds: [],
+	attachments: [],
+};
 
 function emptyAnswer(id: string, parentId: string | null): MessageView {
 	const shared = { ...unwritten, createdAtMs: Date.now() };

@@ -1,5 +1,6 @@
 import { Channel } from '@tauri-apps/api/core';
-import { CommandFailure, type Backend } from './backend';
+import { getCurrentWebview } from '@tauri-apps/api/webview';
+import { CommandFailure, type Backend, type FileDrop } from './backend';
 import { commands } from './generated/bindings';
 import type { CommandError, Licences } from './wire';
 
@@ -72,6 +73,42 @@ export function createBackend(): Backend {
 		dismissDownload: (downloadId) => settle(commands.dismissDownload(downloadId)),
 		readHubSettings: () => unwrap(commands.readHubSettings()),
 		writeHubSettings: (change) => unwrap(commands.writeHubSettings(change)),
+		saveScroll: (id, place) => settle(commands.saveScroll(id, place)),
+		editMessage: (request, onEvents) => unwrap(commands.editMessage(request, channel(onEvents))),
+		continueAnswer: (request, onEvents) => unwrap(commands.continueAnswer(request, channel(onEvents))),
+		branchAnswer: (request, onEvents) => unwrap(commands.branchAnswer(request, channel(onEvents))),
+		fanOut: (request, onEvents) => unwrap(commands.fanOut(request, channel(onEvents))),
+		keepAnswer: (id, answerId) => unwrap(commands.keepAnswer(id, answerId)),
+		writeAnswerVersion: (id, answerId, text) => unwrap(commands.writeAnswerVersion(id, answerId, text)),
+		readVersions: (id, messageId) => unwrap(commands.readVersions(id, messageId)),
+		pickAttachments: () => unwrap(commands.pickAttachments()),
+		attachFile: (id, path) => unwrap(commands.attachFile(id, path)),
+		attachText: (id, name, text) => unwrap(commands.attachText(id, name, text)),
+		removeAttachment: (attachmentId) => settle(commands.removeAttachment(attachmentId)),
+		readAttachment: (attachmentId) => unwrap(commands.readAttachment(attachmentId)),
+		countTokens: (text) => unwrap(commands.countTokens(text)),
+		watchFileDrops,
+		pickExportFile: (suggestedName) => unwrap(commands.pickExportFile(suggestedName)),
+		pickExportFolder: () => unwrap(commands.pickExportFolder()),
+		exportConversation: (id, format, path) => unwrap(commands.exportConversation(id, format, path)),
+		exportLibrary: (format, path) => unwrap(commands.exportLibrary(format, path)),
+		readConversationMarkdown: (id) => unwrap(commands.readConversationMarkdown(id)),
+		pickImportFiles: () => unwrap(commands.pickImportFiles()),
+		importConversations: (paths) => unwrap(commands.importConversations(paths)),
+		listRemoteServers: () => unwrap(commands.listRemoteServers()),
+		saveRemoteServer: (change) => unwrap(commands.saveRemoteServer(change)),
+		deleteRemoteServer: (serverId) => settle(commands.deleteRemoteServer(serverId)),
+		listRemoteModels: (serverId) => unwrap(commands.listRemoteModels(serverId)),
+		readLocalServer: () => unwrap(commands.readLocalServer()),
+		writeLocalServer: (settings) => unwrap(commands.writeLocalServer(settings)),
+		renewLocalServerKey: () => unwrap(commands.renewLocalServerKey()),
+		checkStructure: (output) => unwrap(commands.checkStructure(output)),
+		runBenchmark: (onProgress) => unwrap(commands.runBenchmark(channel(onProgress))),
+		cancelBenchmark: () => settle(commands.cancelBenchmark()),
+		saveBenchmarkReport: (path) => settle(commands.saveBenchmarkReport(path)),
+		readDiagnostics: () => unwrap(commands.readDiagnostics()),
+		saveDiagnostics: (path) => settle(commands.saveDiagnostics(path)),
+		noteAlive: () => settle(commands.noteAlive()),
 	};
 }
 
@@ -82,4 +119,13 @@ async function readLicences(): Promise<Licences> {
 		throw new CommandFailure('internal', `licences.json: status ${response.status}`);
 	}
 	return (await response.json()) as Licences;
+}
+
+function watchFileDrops(onDrop: (drop: FileDrop | null) => void): () => void {
+	const listening = getCurrentWebview().onDragDropEvent(({ payload }) => {
+		if (payload.type === 'leave') onDrop(null);
+		else if (payload.type === 'drop') onDrop({ phase: 'dropped', paths: payload.paths });
+		else onDrop({ phase: 'over', paths: payload.type === 'enter' ? payload.paths : [] });
+	});
+	return () => void listening.then((stop) => stop());
 }

@@ -1,4 +1,4 @@
-import type { SamplingSettings } from '../ipc/wire';
+import type { RemoteTarget, SamplingSettings } from '../ipc/wire';
 import { biasFormOf, checkBias, type BiasRow } from './biasRules';
 import { checkNumber, decimal, type NumberRule } from './numberRules';
 import { checkStructure, structureFormOf, type StructureKind } from './structureRules';
@@ -29,6 +29,8 @@ export interface SamplingForm {
 	structureText: string;
 	bias: readonly BiasRow[];
 	wantsBiasTrace: boolean;
+	wantsThinking: boolean | null;
+	remote: RemoteTarget | null;
 }
 
 export type FormField = keyof SamplingForm;
@@ -100,6 +102,8 @@ export function formOf(settings: SamplingSettings): SamplingForm {
 		structureText,
 		bias: settings.logitBias.map(biasFormOf),
 		wantsBiasTrace: settings.wantsBiasTrace,
+		wantsThinking: settings.wantsThinking,
+		remote: settings.remote,
 	};
 }
 
@@ -141,6 +145,8 @@ export function checkForm(form: SamplingForm): CheckedForm {
 		wantsBiasTrace: form.wantsBiasTrace,
 		structuredOutput: note('structureText', checkStructure(form.structureKind, form.structureText)),
 		thinkingBudget: numberOrNull('thinkingBudget'),
+		wantsThinking: form.wantsThinking,
+		remote: form.remote,
 	};
 	return Object.keys(errors).length === 0 ? { settings, errors: null } : { settings: null, errors };
 }

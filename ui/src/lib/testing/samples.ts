@@ -30,6 +30,8 @@ export function settingsOf(changes: Partial<SamplingSettings> = {}): SamplingSet
 		wantsBiasTrace: false,
 		structuredOutput: null,
 		thinkingBudget: null,
+		wantsThinking: null,
+		remote: null,
 		...changes,
 	};
 }
@@ -67,6 +69,7 @@ export function answerMessage(changes: Partial<MessageView> = {}): MessageView {
 		createdAtMs: 0,
 		finishReason: null,
 		receipt: null,
+		attachments: [],
 		...changes,
 	};
 }
@@ -74,7 +77,9 @@ export function answerMessage(changes: Partial<MessageView> = {}): MessageView {
 export function rowOf(changes: Partial<RowStatus> = {}): RowStatus {
 	return {
 		requestId: 'r1',
+		source: 'tab',
 		conversationId: '1',
+		answerId: '2',
 		phase: 'decoding',
 		ahead: 0,
 		prefillDoneTokens: 40,
@@ -123,6 +128,7 @@ export function statusOf(changes: Partial<EngineStatus> = {}): EngineStatus {
 			recent: [],
 		},
 		memory: null,
+		modeEffects: [],
 		...changes,
 	};
 }

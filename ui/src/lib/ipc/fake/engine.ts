@@ -184,6 +184,7 @@ export class ScriptedEngine {
 				recent: this.#recent,
 			},
 			memory: isReady ? memory : null,
+			modeEffects: [],
 		};
 	}
 
@@ -191,7 +192,9 @@ export class ScriptedEngine {
 		const { request } = row;
 		return {
 			requestId: request.requestId,
+			source: 'tab',
 			conversationId: request.conversationId,
+			answerId: null,
 			phase: row.phase,
 			ahead: this.#rows.slice(0, index).filter((other) => other.phase === 'queued').length,
 			prefillDoneTokens: row.readTokens,
@@ -400,4 +403,6 @@ const memory = {
 	snapshotBytes: 20_971_520,
 	prefillBytes: 0,
 	reservedBytes: 268_435_456,
+	kvBytesPerToken: 23_040,
+	freeBytes: 2_147_483_648,
 };

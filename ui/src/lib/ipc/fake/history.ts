@@ -112,6 +112,8 @@ const newConversation: SamplingSettings = {
 	wantsBiasTrace: false,
 	structuredOutput: null,
 	thinkingBudget: null,
+	wantsThinking: null,
+	remote: null,
 };
 
 function emptyConversation(id: string, settings: SamplingSettings): Stored {
@@ -149,6 +151,10 @@ function firstStart(scenario: Scenario): Saved {
 			openTabs,
 			activeTab: openTabs[0] ?? null,
 			newConversation,
+			presets: [],
+			language: null,
+			unread: [],
+			hasSeenWelcome: true,
 		},
 		conversations,
 	};
@@ -168,6 +174,7 @@ function withTurn(question: string, answer: string, state: MessageView['state'])
 		versionIds: [],
 		thinking: '',
 		thinkingTokens: 0,
+		attachments: [],
 	};
 	return [
 		{ ...shared, id: '101', parentId: null, role: 'user', text: question, state: 'complete' },

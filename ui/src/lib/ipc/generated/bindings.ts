@@ -331,9 +331,262 @@ export const commands = {
 	 *  `InvalidSetting` for an address or proxy that makes no sense; the history's.
 	 */
 	writeHubSettings: (change: HubSettingsChange) => typedError<HubSettings, CommandError>(__TAURI_INVOKE("write_hub_settings", { change })),
+	/**
+	 *  Keeps where the reader is in a conversation; `None` is the end.
+	 * 
+	 *  # Errors
+	 *  `ConversationNotFound`, the history's.
+	 */
+	saveScroll: (conversationId: string, place: ScrollPlace | null) => typedError<null, CommandError>(__TAURI_INVOKE("save_scroll", { conversationId, place })),
+	/**
+	 *  Stores another version of a question and starts its answer; both are on disk when this returns.
+	 * 
+	 *  # Errors
+	 *  As `start_generation`.
+	 */
+	editMessage: (request: EditMessage, events: Channel<StreamEvent[]>) => typedError<StartedGeneration, CommandError>(__TAURI_INVOKE("edit_message", { request, events })),
+	/**
+	 *  Lets an answer that ended early go on; it streams again when this returns.
+	 * 
+	 *  # Errors
+	 *  `CannotContinue`, and as `start_generation`.
+	 */
+	continueAnswer: (request: ContinueAnswer, events: Channel<StreamEvent[]>) => typedError<MessageView, CommandError>(__TAURI_INVOKE("continue_answer", { request, events })),
+	/**
+	 *  Stores a version of an answer that takes another token at one place, and lets it go on from there.
+	 * 
+	 *  # Errors
+	 *  `CannotContinue`, and as `start_generation`.
+	 */
+	branchAnswer: (request: BranchAnswer, events: Channel<StreamEvent[]>) => typedError<MessageView, CommandError>(__TAURI_INVOKE("branch_answer", { request, events })),
+	/**
+	 *  Stores a question with several empty answers and starts them all; `events` carries those of all of them.
+	 * 
+	 *  # Errors
+	 *  `InvalidSetting` for fewer than 2 or more than 8 variants, and as `start_generation`.
+	 */
+	fanOut: (request: FanOut, events: Channel<StreamEvent[]>) => typedError<StartedFanOut, CommandError>(__TAURI_INVOKE("fan_out", { request, events })),
+	/**
+	 *  Goes on with one of several answers: the others are stopped, and stay as versions.
+	 * 
+	 *  # Errors
+	 *  `ConversationNotFound`, the history's.
+	 */
+	keepAnswer: (conversationId: string, answerId: string) => typedError<ConversationView, CommandError>(__TAURI_INVOKE("keep_answer", { conversationId, answerId })),
+	/**
+	 *  Stores a version of an answer with a text that the user wrote.
+	 * 
+	 *  # Errors
+	 *  `EmptyMessage`, `AlreadyGenerating`, `ConversationNotFound`, the history's.
+	 */
+	writeAnswerVersion: (conversationId: string, answerId: string, text: string) => typedError<ConversationView, CommandError>(__TAURI_INVOKE("write_answer_version", { conversationId, answerId, text })),
+	/**
+	 *  Every version at the place of a message, oldest first; of a running one, the text that is on disk.
+	 * 
+	 *  # Errors
+	 *  `ConversationNotFound`, the history's.
+	 */
+	readVersions: (conversationId: string, messageId: string) => typedError<MessageView[], CommandError>(__TAURI_INVOKE("read_versions", { conversationId, messageId })),
+	/**
+	 *  Asks for files; none if none was chosen.
+	 * 
+	 *  # Errors
+	 *  None.
+	 */
+	pickAttachments: () => typedError<string[], CommandError>(__TAURI_INVOKE("pick_attachments")),
+	/**
+	 *  Reads a file and attaches its text to what is typed in a conversation.
+	 * 
+	 *  # Errors
+	 *  `AttachmentRefused` with file, reason and limit; `ConversationNotFound`, the history's.
+	 */
+	attachFile: (conversationId: string, path: string) => typedError<AttachmentView, CommandError>(__TAURI_INVOKE("attach_file", { conversationId, path })),
+	/**
+	 *  Attaches a text, such as a long one that was pasted, to what is typed in a conversation.
+	 * 
+	 *  # Errors
+	 *  As [`attach_file`].
+	 */
+	attachText: (conversationId: string, name: string, text: string) => typedError<AttachmentView, CommandError>(__TAURI_INVOKE("attach_text", { conversationId, name, text })),
+	/**
+	 *  Takes an attachment away that was not sent yet; nothing happens if there is none.
+	 * 
+	 *  # Errors
+	 *  The history's.
+	 */
+	removeAttachment: (attachmentId: string) => typedError<null, CommandError>(__TAURI_INVOKE("remove_attachment", { attachmentId })),
+	/**
+	 *  The text of an attachment, as the model reads it.
+	 * 
+	 *  # Errors
+	 *  `AttachmentRefused` if there is none, the history's.
+	 */
+	readAttachment: (attachmentId: string) => typedError<string, CommandError>(__TAURI_INVOKE("read_attachment", { attachmentId })),
+	/**
+	 *  Tokens of a text for the loaded model; `None` without a model.
+	 * 
+	 *  # Errors
+	 *  None.
+	 */
+	countTokens: (text: string) => typedError<number | null, CommandError>(__TAURI_INVOKE("count_tokens", { text })),
+	/**
+	 *  Asks where to write a file; `None` if no place was chosen.
+	 * 
+	 *  # Errors
+	 *  None.
+	 */
+	pickExportFile: (suggestedName: string) => typedError<string | null, CommandError>(__TAURI_INVOKE("pick_export_file", { suggestedName })),
+	/**
+	 *  Asks for the folder of a whole library; `None` if none was chosen.
+	 * 
+	 *  # Errors
+	 *  None.
+	 */
+	pickExportFolder: () => typedError<string | null, CommandError>(__TAURI_INVOKE("pick_export_folder")),
+	/**
+	 *  Writes one conversation to a file, in place of what is there.
+	 * 
+	 *  # Errors
+	 *  `TransferFailed`, `ConversationNotFound`, the history's.
+	 */
+	exportConversation: (conversationId: string, format: ExportFormat, path: string) => typedError<ExportReport, CommandError>(__TAURI_INVOKE("export_conversation", { conversationId, format, path })),
+	/**
+	 *  Writes every conversation: as JSON to one file, as Markdown to one file each in a folder.
+	 * 
+	 *  # Errors
+	 *  `TransferFailed`, the history's.
+	 */
+	exportLibrary: (format: ExportFormat, path: string) => typedError<ExportReport, CommandError>(__TAURI_INVOKE("export_library", { format, path })),
+	/**
+	 *  What is read of a conversation on screen, as Markdown.
+	 * 
+	 *  # Errors
+	 *  `ConversationNotFound`, the history's.
+	 */
+	readConversationMarkdown: (conversationId: string) => typedError<string, CommandError>(__TAURI_INVOKE("read_conversation_markdown", { conversationId })),
+	/**
+	 *  Asks for files of conversations; none if none was chosen.
+	 * 
+	 *  # Errors
+	 *  None.
+	 */
+	pickImportFiles: () => typedError<string[], CommandError>(__TAURI_INVOKE("pick_import_files")),
+	/**
+	 *  Brings in the conversations of files, whose format is found out. What cannot come in is told, the rest comes.
+	 * 
+	 *  # Errors
+	 *  The history's.
+	 */
+	importConversations: (paths: string[]) => typedError<ConversationImportReport, CommandError>(__TAURI_INVOKE("import_conversations", { paths })),
+	/**
+	 *  Servers that were set up, in the order in which they were.
+	 * 
+	 *  # Errors
+	 *  The history's.
+	 */
+	listRemoteServers: () => typedError<RemoteServer[], CommandError>(__TAURI_INVOKE("list_remote_servers")),
+	/**
+	 *  Sets a server up, or changes one.
+	 * 
+	 *  # Errors
+	 *  `RemoteAddress`, `KeychainFailed`, the history's.
+	 */
+	saveRemoteServer: (change: RemoteServerChange) => typedError<RemoteServer, CommandError>(__TAURI_INVOKE("save_remote_server", { change })),
+	/**
+	 *  Forgets a server and its key.
+	 * 
+	 *  # Errors
+	 *  `KeychainFailed`, the history's.
+	 */
+	deleteRemoteServer: (serverId: string) => typedError<null, CommandError>(__TAURI_INVOKE("delete_remote_server", { serverId })),
+	/**
+	 *  Asks a server for its models.
+	 * 
+	 *  # Errors
+	 *  `RemoteUnknown`, `RemoteUnreachable`, `RemoteAccess`, `RemoteRefused`, `RemoteFault`.
+	 */
+	listRemoteModels: (serverId: string) => typedError<RemoteServerModel[], CommandError>(__TAURI_INVOKE("list_remote_models", { serverId })),
+	/**
+	 *  How the server is.
+	 * 
+	 *  # Errors
+	 *  The history's.
+	 */
+	readLocalServer: () => typedError<LocalServerStatus, CommandError>(__TAURI_INVOKE("read_local_server")),
+	/**
+	 *  Switches the server on or off, or moves it to another port. That it cannot listen is told in the status.
+	 * 
+	 *  # Errors
+	 *  `InvalidSetting` for the port, `KeychainFailed`, the history's.
+	 */
+	writeLocalServer: (settings: LocalServerSettings) => typedError<LocalServerStatus, CommandError>(__TAURI_INVOKE("write_local_server", { settings })),
+	/**
+	 *  Makes another key; the one before is refused from now on.
+	 * 
+	 *  # Errors
+	 *  `KeychainFailed`, the history's.
+	 */
+	renewLocalServerKey: () => typedError<LocalServerStatus, CommandError>(__TAURI_INVOKE("renew_local_server_key")),
+	/**
+	 *  What is wrong with a schema, pattern or grammar, and what of it cannot be enforced.
+	 * 
+	 *  # Errors
+	 *  None; problems are the result.
+	 */
+	checkStructure: (output: StructuredOutput) => typedError<StructureCheck, CommandError>(__TAURI_INVOKE("check_structure", { output })),
+	/**
+	 *  Measures the loaded model at several batch sizes and modes; `None` if it was cancelled.
+	 * 
+	 *  # Errors
+	 *  `BenchmarkBusy` while answers run, why there is no engine, or what ended a measurement.
+	 */
+	runBenchmark: (progress: Channel<BenchmarkProgress>) => typedError<BenchmarkReport | null, CommandError>(__TAURI_INVOKE("run_benchmark", { progress })),
+	/**
+	 *  Ends a benchmark that runs.
+	 * 
+	 *  # Errors
+	 *  None.
+	 */
+	cancelBenchmark: () => typedError<null, CommandError>(__TAURI_INVOKE("cancel_benchmark")),
+	/**
+	 *  Writes the latest report to a file.
+	 * 
+	 *  # Errors
+	 *  `TransferFailed`.
+	 */
+	saveBenchmarkReport: (path: string) => typedError<null, CommandError>(__TAURI_INVOKE("save_benchmark_report", { path })),
+	/**
+	 *  The report, as Markdown.
+	 * 
+	 *  # Errors
+	 *  None: what cannot be read is said in the report.
+	 */
+	readDiagnostics: () => typedError<string, CommandError>(__TAURI_INVOKE("read_diagnostics")),
+	/**
+	 *  Writes the report to a file.
+	 * 
+	 *  # Errors
+	 *  `TransferFailed`.
+	 */
+	saveDiagnostics: (path: string) => typedError<null, CommandError>(__TAURI_INVOKE("save_diagnostics", { path })),
+	/**
+	 *  Tells the watchdog that the page is alive; it is called every few seconds.
+	 * 
+	 *  # Errors
+	 *  None.
+	 */
+	noteAlive: () => typedError<null, CommandError>(__TAURI_INVOKE("note_alive")),
 };
 
 /* Types */
+/**  A request that is filling an answer. */
+export type ActiveRequest = {
+	/**  The UI's request id. */
+	requestId: string,
+	/**  The answer that it fills. */
+	answerId: string,
+};
+
 /**  Stored whole; read at start. */
 export type AppSettings = {
 	/**  Colour scheme. */
@@ -354,6 +607,14 @@ export type AppSettings = {
 	activeTab: string | null,
 	/**  Settings that new conversations start with. */
 	newConversation: SamplingSettings,
+	/**  Settings under names that the user gave, in the user's order; no name twice. */
+	presets: Preset[],
+	/**  Language of the window, as a BCP 47 tag that the UI has words for; `None` follows the system. */
+	language: string | null,
+	/**  Conversations whose latest answer ended while nobody looked. */
+	unread: string[],
+	/**  Whether the welcome of the first start was closed. */
+	hasSeenWelcome: boolean,
 };
 
 /**  What the UI needs to draw its first frame. */
@@ -366,6 +627,79 @@ export type AppStart = {
 	conversations: ConversationSummary[],
 	/**  Answers found half-written at start, now marked interrupted. */
 	interruptedAnswers: number,
+};
+
+/**  What an attachment was made from. */
+export type AttachmentKind = 
+/**  Plain text, pasted text included. */
+"text" | 
+/**  Markdown. */
+"markdown" | 
+/**  Source code, or data in a text format. */
+"code" | 
+/**  The text of a PDF. */
+"pdf";
+
+/**  A file whose text the model reads along with a message. */
+export type AttachmentView = {
+	/**  Row id in the database. */
+	id: string,
+	/**  Name of the file, without its folder. */
+	name: string,
+	/**  What it was made from. */
+	kind: AttachmentKind,
+	/**  Characters of its text. */
+	chars: number,
+	/**  Tokens of its text for the loaded model; `None` without a model. */
+	tokens: number | null,
+	/**  Pages of a PDF. */
+	pages: number | null,
+};
+
+/**  Medians over the trials of one arm. */
+export type BenchmarkArm = {
+	/**  Rows in the batch. */
+	batchRows: number,
+	/**  Mode of the gate. */
+	gateMode: GateMode,
+	/**  Whether one row asks for JSON, which the gate sends its own way. */
+	hasJsonRow: boolean,
+	/**  Trials. */
+	trials: number,
+	/**  Decode tokens per second of all rows. */
+	totalTokS: number,
+	/**  Slowest trial. */
+	minTokS: number,
+	/**  Fastest trial. */
+	maxTokS: number,
+	/**  Median gap between two tokens of one row. */
+	itlMsP50: number,
+	/**  95th percentile of that gap. */
+	itlMsP95: number,
+	/**  Median arrival to first token. */
+	ttftMsP50: number,
+};
+
+/**  How far a benchmark is. */
+export type BenchmarkProgress = {
+	/**  Measurements that are done. */
+	doneRuns: number,
+	/**  Measurements in all, warm-ups included. */
+	totalRuns: number,
+	/**  Rows of the measurement that runs. */
+	batchRows: number,
+	/**  Its mode of the gate. */
+	gateMode: GateMode,
+};
+
+/**  What a benchmark measured, and on what. */
+export type BenchmarkReport = {
+	/**  Unix time of its end. */
+	atMs: number,
+	/**  Arms in the order in which they are shown. */
+	arms: BenchmarkArm[],
+	/**  The whole report as Markdown: figures, machine, model, how it was measured. Contains no text of a person. */
+	markdown: string,
 };
 
 /**  What the logit bias changed at one place. */
@@ -397,6 +731,20 @@ text: string } |
 /**  In the model's vocabulary. */
 id: number };
 
+/**  Asks for a version of an answer that takes another way at one token, and goes on from there. */
+export type BranchAnswer = {
+	/**  As in [`StartGeneration::request_id`]. */
+	requestId: string,
+	/**  Conversation of the answer. */
+	conversationId: string,
+	/**  The answer that gets a sibling; its tokens were recorded, see `read_token_details`. */
+	answerId: string,
+	/**  Place of the token that is replaced, among the recorded ones. */
+	tokenIndex: number,
+	/**  Number of the token that takes its place. */
+	token: number,
+};
+
 /**  What every command returns when it fails. */
 export type CommandError = {
 	/**  Looked up in the UI's wording table. */
@@ -415,6 +763,24 @@ export type ComponentKind =
 "model" | 
 /**  A native library. */
 "native";
+
+/**  Asks for more of an answer that ended early: stopped, interrupted, failed, or out of tokens. */
+export type ContinueAnswer = {
+	/**  As in [`StartGeneration::request_id`]. */
+	requestId: string,
+	/**  Conversation of the answer. */
+	conversationId: string,
+	/**  The answer that goes on; it keeps its id and its text. */
+	answerId: string,
+};
+
+/**  What an import brought. */
+export type ConversationImportReport = {
+	/**  New conversations, in order. */
+	imported: ImportedConversation[],
+	/**  What was left out, and why. */
+	skipped: SkippedImport[],
+};
 
 /**  A line of the sidebar. */
 export type ConversationSummary = {
@@ -442,8 +808,12 @@ export type ConversationView = {
 	draft: string,
 	/**  Settings for the next answer. */
 	settings: SamplingSettings,
-	/**  Request that is filling the last message now, if any. */
-	activeRequestId: string | null,
+	/**  What is attached to that text. */
+	draftAttachments: AttachmentView[],
+	/**  Requests that are filling answers now; several after a fan-out. */
+	activeRequests: ActiveRequest[],
+	/**  Where the reader was; `None` at the end. */
+	scroll: ScrollPlace | null,
 };
 
 /**  Where a download is in its life. */
@@ -487,6 +857,18 @@ export type DownloadStatus = {
 	files: number,
 };
 
+/**  Asks for another version of a question, and an answer to it. The question's attachments go with it. */
+export type EditMessage = {
+	/**  As in [`StartGeneration::request_id`]. */
+	requestId: string,
+	/**  Conversation of the question. */
+	conversationId: string,
+	/**  The question that gets a sibling. */
+	messageId: string,
+	/**  What it says now, not empty. */
+	text: string,
+};
+
 /**  State of the engine as a whole. */
 export type EnginePhase = 
 /**  Loading the model. */
@@ -516,6 +898,8 @@ export type EngineStatus = {
 	steps: StepStats,
 	/**  Bytes in use; `None` before a model is loaded. */
 	memory: MemoryStats | null,
+	/**  Modes in which batches of the latest size have run since the model was loaded. */
+	modeEffects: ModeEffect[],
 };
 
 /**  What went wrong, as far as the UI acts on it. Wording lives in the UI's table and nowhere else. */
@@ -584,12 +968,71 @@ export type ErrorCode =
 "downloadNotFound" | 
 /**  The disk is full. */
 "diskFull" | 
+/**  The file cannot be attached; `message` names file, reason and limit. */
+"attachmentRefused" | 
+/**  The answer cannot be continued or branched there; `message` says why. */
+"cannotContinue" | 
+/**  A file of conversations cannot be written or read; `message` names file and reason. */
+"transferFailed" | 
+/**  The server of this tab cannot be reached; `message` says how far it came. */
+"remoteUnreachable" | 
+/**  The server wants a key, or another one. */
+"remoteAccess" | 
+/**  The server refused the request; `message` has its words. */
+"remoteRefused" | 
+/**  The server broke off or spoke nonsense. */
+"remoteFault" | 
+/**  The server of this tab was removed from the settings. */
+"remoteUnknown" | 
+/**  The address of a server cannot be one; `message` says why. */
+"remoteAddress" | 
+/**  The key cannot be stored or read. */
+"keychainFailed" | 
+/**  The local server cannot listen on its port; `message` says why. */
+"serverPortTaken" | 
+/**  The benchmark needs the engine for itself; answers are running. */
+"benchmarkBusy" | 
 /**  The history was written by a newer version of the app. */
 "historyTooNew" | 
 /**  The history could not be read or written. */
 "historyFailed" | 
 /**  A defect in Braid. */
 "internal";
+
+/**  How a conversation is written to a file. */
+export type ExportFormat = 
+/**  Everything, with all versions, to be imported again. */
+"json" | 
+/**  What is read on screen. */
+"markdown";
+
+/**  What was written. */
+export type ExportReport = {
+	/**  The file, or the folder of one file per conversation. */
+	path: string,
+	/**  Conversations written. */
+	conversations: number,
+	/**  Conversations that could not be read because the history is damaged there. */
+	unreadable: number,
+};
+
+/**  Asks one question for several answers at once: versions that share the reading of the prompt. */
+export type FanOut = {
+	/**  Conversation that the question belongs to. */
+	conversationId: string,
+	/**  The user's message, not empty. */
+	text: string,
+	/**  2 to 8 answers, left to right. */
+	variants: FanOutVariant[],
+};
+
+/**  One answer of a [`FanOut`]. */
+export type FanOutVariant = {
+	/**  As in [`StartGeneration::request_id`]. */
+	requestId: string,
+	/**  What it is made with. */
+	settings: SamplingSettings,
+};
 
 /**  Why an answer ended. */
 export type FinishReason = 
@@ -710,6 +1153,47 @@ export type ImportMode =
 /**  It stays where it is. */
 "reference";
 
+/**  Whose files were read. */
+export type ImportSource = 
+/**  Braid's own export. */
+"braid" | 
+/**  The `conversations.json` of ChatGPT's data export, or the archive with it. */
+"openAi" | 
+/**  LM Studio's conversation files. */
+"lmStudio";
+
+/**  A conversation that came from a file. */
+export type ImportedConversation = {
+	/**  Row id in the database. */
+	conversationId: string,
+	/**  Whose file it came from. */
+	source: ImportSource,
+	/**  Messages in all branches. */
+	messages: number,
+	/**  Parts that Braid cannot hold, such as pictures; a note stands in their place. */
+	leftOutParts: number,
+};
+
+/**  What becomes of a stored key. */
+export type KeyChange = 
+/**  It stays. */
+{ kind: "keep" } | 
+/**  It is erased. */
+{ kind: "remove" } | 
+/**  Another takes its place. */
+{ kind: "set"; 
+/**  The key. */
+key: string };
+
+/**  Where a server's key is kept. */
+export type KeyPlace = 
+/**  There is none. */
+"none" | 
+/**  In the system's keychain. */
+"keychain" | 
+/**  In a file that only this user can read, because the system has no keychain. */
+"file";
+
 /**  The whole file. */
 export type Licences = {
 	/**  By kind, then name. */
@@ -730,6 +1214,28 @@ export type LicensedComponent = {
 	kind: ComponentKind,
 	/**  Index into the texts; `None` when the component ships none. */
 	textId: number | null,
+};
+
+/**  What a person sets. */
+export type LocalServerSettings = {
+	/**  Off until a person switches it on. */
+	isEnabled: boolean,
+	/**  Port on loopback, 1024 to 65535. */
+	port: number,
+};
+
+/**  How the server is. */
+export type LocalServerStatus = {
+	/**  What was set. */
+	settings: LocalServerSettings,
+	/**  Base address while it listens, as in `http://127.0.0.1:11535/v1`. */
+	address: string | null,
+	/**  What programs must send as their key; made once, until it is renewed. Empty until it was first switched on. */
+	key: string,
+	/**  Requests that it took since Braid started. */
+	servedRequests: number,
+	/**  Why it does not listen although it should. */
+	failure: CommandError | null,
 };
 
 /**  What kind of memory a device has. */
@@ -759,6 +1265,10 @@ export type MemoryStats = {
 	prefillBytes: number,
 	/**  Kept free for what comes and goes within a step. */
 	reservedBytes: number,
+	/**  KV cache of one more token in one row. */
+	kvBytesPerToken: number,
+	/**  What admission would still give to new requests: the headroom. */
+	freeBytes: number,
 };
 
 /**  Where a message is in its life. */
@@ -798,8 +1308,22 @@ export type MessageView = {
 	finishReason: FinishReason | null,
 	/**  What the engine measured; `None` for user messages and for answers without one. */
 	receipt: Receipt | null,
+	/**  What was attached to a user message, in the order in which it was. */
+	attachments: AttachmentView[],
 	/**  Why a failed answer failed; looked up in the UI's wording table. */
 	failure?: ErrorCode | null,
+};
+
+/**  What steps took in one mode of the gate, with as many rows as the latest batch. */
+export type ModeEffect = {
+	/**  The mode. */
+	mode: GateMode,
+	/**  Rows in the batch. */
+	batchRows: number,
+	/**  Steps that were measured, the latest 256 at most. */
+	steps: number,
+	/**  Median wall time of a step. */
+	stepMsP50: number,
 };
 
 /**  One model on this computer, usable or not. */
@@ -980,6 +1504,14 @@ export type PathReason =
 /**  The fused graph failed repeatedly. */
 "repeatedEvalFailure";
 
+/**  Sampling settings under a name. */
+export type Preset = {
+	/**  Given by the user, 1 to 60 characters. */
+	name: string,
+	/**  What a conversation gets when the preset is chosen. */
+	settings: SamplingSettings,
+};
+
 /**  What the engine measured and used for one answer; stored with it. */
 export type Receipt = {
 	/**  Arrival of the command to the first token event sent. */
@@ -1098,6 +1630,46 @@ export type RemoteModelPage = {
 	next: string | null,
 };
 
+/**  A server that a person has set up. */
+export type RemoteServer = {
+	/**  Chosen by the app. */
+	id: string,
+	/**  Given by the user. */
+	name: string,
+	/**  As in `http://127.0.0.1:8000/v1`. */
+	baseUrl: string,
+	/**  Where its key is; the key itself never reaches the window. */
+	key: KeyPlace,
+};
+
+/**  A new server, or what changes about one. */
+export type RemoteServerChange = {
+	/**  `None` for a new one. */
+	id: string | null,
+	/**  Not empty. */
+	name: string,
+	/**  `http` or `https`; `/v1` is added if there is no path. */
+	baseUrl: string,
+	/**  What becomes of the key. */
+	key: KeyChange,
+};
+
+/**  A model that a server offers. */
+export type RemoteServerModel = {
+	/**  The server's name for it. */
+	id: string,
+	/**  Context window, if the server says. */
+	contextTokens: number | null,
+};
+
+/**  Which model of which server answers. */
+export type RemoteTarget = {
+	/**  [`RemoteServer::id`]. */
+	serverId: string,
+	/**  The server's name for the model. */
+	model: string,
+};
+
 /**  Who wrote a message. */
 export type Role = 
 /**  The person. */
@@ -1114,12 +1686,25 @@ export type RowPhase =
 /**  Generating. */
 "decoding";
 
+/**  Who asked for an answer. */
+export type RowSource = 
+/**  A conversation in a tab. */
+"tab" | 
+/**  Another program, through the local server. */
+"server" | 
+/**  The benchmark. */
+"benchmark";
+
 /**  One live request. */
 export type RowStatus = {
 	/**  The UI's request id. */
 	requestId: string,
-	/**  Conversation that it answers. */
-	conversationId: string,
+	/**  Who asked. */
+	source: RowSource,
+	/**  Conversation that it answers; `None` unless a tab asked. */
+	conversationId: string | null,
+	/**  Answer that it fills; `None` unless a tab asked. */
+	answerId: string | null,
 	/**  Where it is in its life. */
 	phase: RowPhase,
 	/**  Requests ahead of it while queued. */
@@ -1197,6 +1782,18 @@ export type SamplingSettings = {
 	structuredOutput: StructuredOutput | null,
 	/**  Tokens of thinking after which the model must answer; `None` leaves it to the model. */
 	thinkingBudget: number | null,
+	/**  Whether a model that can think is asked to; `None` leaves it to its chat template. */
+	wantsThinking: boolean | null,
+	/**  Server that answers instead of the local engine; `None` answers here. */
+	remote: RemoteTarget | null,
+};
+
+/**  Where a reader is in a conversation. */
+export type ScrollPlace = {
+	/**  The first message in sight. */
+	messageId: string,
+	/**  How far its top lies above the top of the view, in CSS pixels. */
+	abovePx: number,
 };
 
 /**  A conversation that a search found. */
@@ -1228,6 +1825,31 @@ export type SeedChoice =
 /**  The settings and the seed of the answer: the same text again. */
 "same";
 
+/**  Why something was not imported. */
+export type SkipReason = 
+/**  No format that Braid knows. */
+"unknownFormat" | 
+/**  It cannot be read. */
+"unreadable" | 
+/**  It has no message. */
+"empty" | 
+/**  It was imported before, and has not changed since. */
+"alreadyHere" | 
+/**  It is larger than Braid takes. */
+"tooLarge";
+
+/**  Something in a file that was not imported. */
+export type SkippedImport = {
+	/**  Name of the file. */
+	file: string,
+	/**  Title of the conversation; `None` if it is the file as a whole. */
+	title: string | null,
+	/**  Why it was left out. */
+	reason: SkipReason,
+	/**  Detail with place and numbers; never matched on. */
+	detail: string,
+};
+
 /**  Asks for an answer to a new user message. */
 export type StartGeneration = {
 	/**  Chosen by the UI, unique per answer; names the answer in `stop_generation` and in `RowStatus`. */
@@ -1236,6 +1858,14 @@ export type StartGeneration = {
 	conversationId: string,
 	/**  The user's message, not empty. */
 	text: string,
+};
+
+/**  The question and the answers of a [`FanOut`], on disk before generation starts. */
+export type StartedFanOut = {
+	/**  Stored user message. */
+	userMessage: MessageView,
+	/**  Stored, still empty answers, in the order of the variants. */
+	answers: MessageView[],
 };
 
 /**  Both messages of a turn, on disk before generation starts. */
@@ -1352,6 +1982,35 @@ code: ErrorCode;
 detail: string; 
 /**  What was measured until then. */
 receipt: Receipt };
+
+/**  What a check of structured output found. */
+export type StructureCheck = {
+	/**  Whether answers can be held to it. */
+	isEnforceable: boolean,
+	/**  In order of their place. */
+	problems: StructureProblem[],
+};
+
+/**  Something in a schema, pattern or grammar, and where it is. */
+export type StructureProblem = {
+	/**  How bad it is. */
+	severity: StructureSeverity,
+	/**  JSON pointer into the schema, if it has one. */
+	pointer: string | null,
+	/**  Line in the text, from 1, if known. */
+	line: number | null,
+	/**  Column in that line, in characters from 1, if known. */
+	column: number | null,
+	/**  What it is, with the words of the text; never matched on. */
+	message: string,
+};
+
+/**  How bad a [`StructureProblem`] is. */
+export type StructureSeverity = 
+/**  Nothing can be enforced until it is mended. */
+"error" | 
+/**  This part is not enforced; the rest is. */
+"ignored";
 
 /**  What an answer must match, in one of three languages. */
 export type StructuredOutput = 

@@ -1,0 +1,25 @@
+import app from '../../locales/en/app.json';
+
+/** English words by namespace: the list that every other language is held to. One file each, one line each. */
+export const english = { app };
+
+type Catalogue = typeof english;
+
+type WithoutForm<Key extends string> = Key extends `${infer Base}_${'one' | 'other'}` ? Base : Key;
+
+/** `namespace:key` of every word; plural forms count as one. */
+export type WordKey = {
+	[Namespace in keyof Catalogue]: `${Namespace}:${WithoutForm<keyof Catalogue[Namespace] & string>}`;
+}[keyof Catalogue];
+
+type Words = Record<string, string>;
+
+const files = import.meta.glob<Words>('../../locales/*/*.json', { eager: true, import: 'default' });
+
+/** Words by language and namespace: every folder of `src/locales` is a language. */
+export const catalogues: Record<string, Record<string, Words>> = {};
+for (const [path, words] of Object.entries(files)) {
+	const [language, file] = path.split('/').slice(-2);
+	if (language === undefined || file === undefined) continue;
+	(catalogues[language] ??= {})[file.replace('.json', '')] = words;
+}

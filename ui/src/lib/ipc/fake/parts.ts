@@ -1,0 +1,22 @@
+import { CommandFailure } from '../backend';
+import type { ConversationView } from '../wire';
+import type { ScriptedEngine } from './engine';
+import type { ScriptedHistory, Stored } from './history';
+import type { Scenario } from './scenarios';
+
+/** What the scripted calls share. */
+export interface ScriptedParts {
+	/** Runs `work` as a call: later, and with its result copied as on the wire. */
+	call: <T>(work: () => T) => Promise<T>;
+	scenario: Scenario;
+	history: ScriptedHistory;
+	engine: ScriptedEngine;
+	/** Throws `conversationNotFound`. */
+	conversation: (id: string) => Stored;
+	view: (id: string) => ConversationView;
+}
+
+/** For a call that is agreed on and not scripted yet. */
+export function notScripted(): Promise<never> {
+	return Promise.reject(new CommandFailure('internal', 'not scripted yet'));
+}
