@@ -24,7 +24,8 @@ async fn both_messages_are_stored_before_the_engine_is_asked() {
     let view = app::commands::conversations::open(&app.state, &conversation).await.unwrap();
     assert_eq!(view.draft, "", "what was sent is no draft any more");
     assert_eq!(view.summary.title, "What is the capital of France?");
-    assert_eq!(view.active_request_id.as_deref(), Some(format!("r{conversation}").as_str()));
+    let [active] = view.active_requests.as_slice() else { panic!("one request is active") };
+    assert_eq!((&active.request_id, &active.answer_id), (&format!("r{conversation}"), &stored[1].id));
     plan.gate.open();
     recorder.wait_for_end().await;
     assert_eq!(app.messages(&conversation).await[1].text, "Paris.");

@@ -92,7 +92,8 @@ async fn rows_carry_the_names_that_the_ui_knows() {
     };
     let running = status(&app.state, decoding).await;
     for (row, (conversation, _)) in running.rows.iter().zip(&recorders) {
-        assert_eq!((&row.conversation_id, &row.request_id), (conversation, &format!("r{conversation}")));
+        assert_eq!(row.conversation_id.as_ref(), Some(conversation));
+        assert_eq!(row.request_id, format!("r{conversation}"));
     }
     app.state.requests.stop_all(StopCause::AppExit);
     assert_eq!(app.state.requests.drained(PATIENCE).await, 0);
