@@ -5,6 +5,7 @@ import type {
 	FinishReason,
 	GateMode,
 	GatePath,
+	ModeEffect,
 	ModelSummary,
 	OverlapMode,
 	PathReason,
@@ -71,6 +72,7 @@ export class ScriptedEngine {
 	#steps = 0;
 	#fusedSteps = 0;
 	#recent: StepBar[] = [];
+	#modeEffects: ModeEffect[] = [];
 	#watchers: ((status: EngineStatus) => void)[] = [];
 
 	constructor(scenario: Scenario) {
@@ -160,7 +162,10 @@ export class ScriptedEngine {
 			model: isReady ? this.#model : null,
 			gateMode: this.gateMode,
 			overlap: this.overlap,
-			rows: this.#rows.map((row, i) => this.#rowStatus(row, i)),
+			rows: [
+				...this.#rows.map((row, i) => this.#rowStatus(row, i)),
+				...(this.#scenario.hasVisitors ? visitors(this.#model.contextTokens) : []),
+			],
 			steps: {
 				totalTokS: decoding.length / stepS,
 				batchRows: decoding.length,
@@ -184,7 +189,7 @@ export class ScriptedEngine {
 				recent: this.#recent,
 			},
 			memory: isReady ? memory : null,
-			modeEffects: [],
+			modeEffects: this.#modeEffects,
 		};
 	}
 
@@ -250,7 +255,17 @@ export class ScriptedEngine {
 		const stepMs = this.#scenario.stepMs * (0.9 + ((this.#steps * 7) % 10) / 50) + perRowRows * 4;
 		const bar = { step: this.#steps, batchRows: rows.length, perRowRows, stepMs };
 		this.#recent = [...this.#recent.slice(-119), bar];
+		this.#noteEffect(rows.length, stepMs);
 		rows.forEach((row, i) => this.#decodeRow(row, gates[i] as GatePath, rows.length));
+	}
+
+	/** Keeps what a step took, by mode, while the batch has the same size. */
+	#noteEffect(batchRows: number, stepMs: number) {
+		const ofSize = this.#modeEffects.filter((effect) => effect.batchRows === batchRows);
+		const others = ofSize.filter((effect) => effect.mode !== this.gateMode);
+		const before = ofSize.find((effect) => effect.mode === this.gateMode);
+		const steps = Math.min(256, (before?.steps ?? 0) + 1);
+		this.#modeEffects = [...others, { mode: this.gateMode, batchRows, steps, stepMsP50: stepMs }];
 	}
 
 	#decodeRow(row: Row, gate: GatePath, batchRows: number) {
@@ -344,6 +359,30 @@ export class ScriptedEngine {
 	#emit(row: Row, body: StreamEventBody) {
 		row.request.emit([{ requestId: row.request.requestId, sequence: row.sequence++, body }]);
 	}
+}
+
+/** A request of another program and one of the benchmark, both answering. */
+function visitors(contextTokens: number): RowStatus[] {
+	return (['server', 'benchmark'] as const).map((source, i) => ({
+		requestId: `visitor-${source}`,
+		source,
+		conversationId: null,
+		answerId: null,
+		phase: 'decoding',
+		ahead: 0,
+		prefillDoneTokens: 210,
+		promptTokens: 210,
+		cachedTokens: 0,
+		answerTokens: 64,
+		kvCacheTokens: 274,
+		contextTokens,
+		gate: { path: 'fused', reasons: [], causedByConversationId: null, sinceStep: 12 },
+		perRowMs: null,
+		decodeTokS: 31.5 - i,
+		ttftMs: 140,
+		itlMsP50: 31,
+		itlMsP95: 40,
+	}));
 }
 
 type Written = Pick<EndedAnswer, 'text' | 'thinking'>;

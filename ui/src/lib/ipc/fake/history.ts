@@ -154,7 +154,7 @@ function firstStart(scenario: Scenario): Saved {
 			presets: [],
 			language: null,
 			unread: [],
-			hasSeenWelcome: true,
+			hasSeenWelcome: !scenario.isFirstStart,
 		},
 		conversations,
 	};

@@ -37,6 +37,12 @@ export interface Scenario {
 	downloadFails: ErrorCode | null;
 	/** Imports are refused with this detail. */
 	importRefused: string | null;
+	/** Writing a file fails. */
+	transferFails: ErrorCode | null;
+	/** Rows that no tab asked for: another program's, the benchmark's. */
+	hasVisitors: boolean;
+	/** The welcome of the first start was not closed yet. */
+	isFirstStart: boolean;
 }
 
 const ready: Scenario = {
@@ -59,13 +65,19 @@ const ready: Scenario = {
 	downloadMs: 1500,
 	downloadFails: null,
 	importRefused: null,
+	transferFails: null,
+	hasVisitors: false,
+	isFirstStart: false,
 };
 
 const several: Scenario = { ...ready, history: 'four', models: 'several' };
 
 export const scenarios: Record<string, Scenario> = {
 	fresh: ready,
+	firstStart: { ...ready, isFirstStart: true },
 	fourTabs: { ...ready, history: 'four' },
+	visitors: { ...ready, history: 'four', hasVisitors: true },
+	transferFails: { ...ready, history: 'four', transferFails: 'transferFailed' },
 	interrupted: { ...ready, history: 'interrupted' },
 	engineLoading: { ...ready, engine: 'loading' },
 	engineFailed: { ...ready, engine: 'failed' },
