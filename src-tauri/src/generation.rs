@@ -49,6 +49,7 @@ pub async fn start(
     check_settings(state, &settings)?;
     let settings_json = to_json("sampling settings", &settings)?;
     let turn = history.begin_turn(id, stored.active_leaf, &request.text, &settings_json).await?;
+    ticket.fills(turn.answer);
     // From here on the writer owns the answer's end: dropped early, it marks it interrupted.
     let writer = AnswerWriter::spawn(history, turn.answer);
     if stored.title.is_empty() && stored.path.is_empty() {
@@ -97,6 +98,7 @@ pub async fn regenerate(
     };
     check_settings(state, &settings)?;
     let version = history.start_answer(question.id, &to_json("sampling settings", &settings)?).await?;
+    ticket.fills(version);
     let writer = AnswerWriter::spawn(history, version);
     let path = history.message_path(id, version).await?;
     let view = path.last().map(conversation::message).ok_or(HistoryError::MessageNotFound(version))?;

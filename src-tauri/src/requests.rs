@@ -1,13 +1,13 @@
 //! Running answers by the UI's request id: who answers what, and how to stop it.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, hash_map::Entry},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use engine::{EngineHandle, RequestId};
-use history::ConversationId;
+use history::{ConversationId, MessageId};
 use tokio::sync::watch;
 
 use crate::error::AppError;
@@ -23,6 +23,40 @@ pub enum StopCause {
     AppExit,
 }
 
+/// Who asked for an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asker {
+    /// A conversation in a tab.
+    Tab {
+        /// The conversation.
+        conversation: ConversationId,
+        /// What is filled; `None` until it is stored.
+        answer: Option<MessageId>,
+    },
+    /// Another program, through the local server.
+    Server,
+    /// The benchmark.
+    Benchmark,
+}
+
+impl Asker {
+    /// The conversation, if a tab asked.
+    pub fn conversation(self) -> Option<ConversationId> {
+        match self {
+            Self::Tab { conversation, .. } => Some(conversation),
+            Self::Server | Self::Benchmark => None,
+        }
+    }
+
+    /// The answer, if a tab asked and it is stored.
+    pub fn answer(self) -> Option<MessageId> {
+        match self {
+            Self::Tab { answer, .. } => answer,
+            Self::Server | Self::Benchmark => None,
+        }
+    }
+}
+
 /// Every answer that is running; cloning shares it. No lock outlives a call.
 #[derive(Clone, Default)]
 pub struct Requests {
@@ -36,28 +70,64 @@ struct Shared {
 }
 
 struct Running {
-    conversation: ConversationId,
+    asker: Asker,
     stop: watch::Sender<Option<StopCause>>,
     submitted: Option<(EngineHandle, RequestId)>,
 }
 
 impl Requests {
-    /// Notes a request as running until the returned ticket is dropped.
+    /// Notes a conversation's request as running until the returned ticket is dropped.
     ///
     /// # Errors
     /// [`AppError::AlreadyGenerating`] if its conversation has a running answer, or its id is taken.
     pub fn enter(&self, request_id: &str, conversation: ConversationId) -> Result<Ticket, AppError> {
+        let mut tickets = self.enter_together([request_id], conversation)?;
+        tickets.pop().ok_or_else(|| already(conversation.to_string()))
+    }
+
+    /// As [`Self::enter`], for several answers at once; a ticket each, in their order.
+    ///
+    /// # Errors
+    /// As [`Self::enter`], and if two have the same id; none is noted then.
+    pub fn enter_together<'a>(
+        &self,
+        request_ids: impl IntoIterator<Item = &'a str>,
+        conversation: ConversationId,
+    ) -> Result<Vec<Ticket>, AppError> {
         let mut running = self.lock();
-        let is_busy = running.contains_key(request_id)
-            || running.values().any(|other| other.conversation == conversation);
-        if is_busy {
-            return Err(AppError::AlreadyGenerating { conversation_id: conversation.to_string() });
+        if running.values().any(|other| other.asker.conversation() == Some(conversation)) {
+            return Err(already(conversation.to_string()));
         }
+        let mut tickets = Vec::new();
+        for request_id in request_ids {
+            let asker = Asker::Tab { conversation, answer: None };
+            match self.note(&mut running, request_id, asker) {
+                Some(ticket) => tickets.push(ticket),
+                None => {
+                    // Dropping a ticket takes the lock.
+                    drop(running);
+                    return Err(already(conversation.to_string()));
+                }
+            }
+        }
+        Ok(tickets)
+    }
+
+    /// Notes a request of the local server or of the benchmark as running until the returned ticket is dropped.
+    ///
+    /// # Errors
+    /// [`AppError::AlreadyGenerating`] if its id is taken.
+    pub fn enter_other(&self, request_id: &str, asker: Asker) -> Result<Ticket, AppError> {
+        self.note(&mut self.lock(), request_id, asker).ok_or_else(|| already(request_id.to_owned()))
+    }
+
+    /// `None` if the id is taken: events are told apart by it.
+    fn note(&self, running: &mut HashMap<String, Running>, request_id: &str, asker: Asker) -> Option<Ticket> {
+        let Entry::Vacant(place) = running.entry(request_id.to_owned()) else { return None };
         let (stop, stopped) = watch::channel(None);
-        running.insert(request_id.to_owned(), Running { conversation, stop, submitted: None });
+        place.insert(Running { asker, stop, submitted: None });
         self.shared.count.send_replace(running.len());
-        drop(running);
-        Ok(Ticket { requests: self.clone(), request_id: request_id.to_owned(), stopped })
+        Some(Ticket { requests: self.clone(), request_id: request_id.to_owned(), stopped })
     }
 
     /// Stops a request in whatever phase it is. Nothing happens if it has ended; the first cause stays.
@@ -72,26 +142,53 @@ impl Requests {
         self.lock().values().for_each(|running| running.stop(cause));
     }
 
-    /// Stops the answer that is running in a conversation, if there is one.
+    /// Stops the answers that are running in a conversation.
     pub fn stop_conversation(&self, conversation: ConversationId, cause: StopCause) {
-        let running = self.lock();
-        running
-            .values()
-            .filter(|other| other.conversation == conversation)
-            .for_each(|other| other.stop(cause));
+        self.stop_where(cause, |asker| asker.conversation() == Some(conversation));
     }
 
-    /// The request that is answering in a conversation.
-    pub fn of_conversation(&self, conversation: ConversationId) -> Option<String> {
-        let running = self.lock();
-        running.iter().find(|(_, other)| other.conversation == conversation).map(|(id, _)| id.clone())
+    /// Stops the answers that are running in a conversation, but for one.
+    pub fn stop_others(&self, conversation: ConversationId, kept: MessageId, cause: StopCause) {
+        self.stop_where(cause, |asker| {
+            asker.conversation() == Some(conversation) && asker.answer() != Some(kept)
+        });
     }
 
-    /// UI request id and conversation of a request of the engine.
-    pub fn of_engine(&self, id: RequestId) -> Option<(String, ConversationId)> {
+    /// Stops every request of the local server or of the benchmark.
+    pub fn stop_of(&self, asker: Asker, cause: StopCause) {
+        self.stop_where(cause, |other| other == asker);
+    }
+
+    fn stop_where(&self, cause: StopCause, is_meant: impl Fn(Asker) -> bool) {
+        let running = self.lock();
+        running.values().filter(|running| is_meant(running.asker)).for_each(|running| running.stop(cause));
+    }
+
+    /// Whether an answer is running in a conversation.
+    pub fn is_answering(&self, conversation: ConversationId) -> bool {
+        self.lock().values().any(|running| running.asker.conversation() == Some(conversation))
+    }
+
+    /// Whether nothing is running at all.
+    pub fn is_idle(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    /// Requests that fill answers of a conversation, with those answers, oldest answer first.
+    pub fn of_conversation(&self, conversation: ConversationId) -> Vec<(String, MessageId)> {
+        let running = self.lock();
+        let own = running.iter().filter(|(_, other)| other.asker.conversation() == Some(conversation));
+        let mut found: Vec<_> =
+            own.filter_map(|(id, other)| Some((id.clone(), other.asker.answer()?))).collect();
+        found.sort_by_key(|(_, answer)| *answer);
+        found
+    }
+
+    /// The app's id of a request of the engine, and who asked.
+    pub fn of_engine(&self, id: RequestId) -> Option<(String, Asker)> {
         let running = self.lock();
         let found = running.iter().find(|(_, other)| matches!(other.submitted, Some((_, own)) if own == id));
-        found.map(|(request_id, other)| (request_id.clone(), other.conversation))
+        found.map(|(request_id, other)| (request_id.clone(), other.asker))
     }
 
     /// Waits until no request is running, `limit` at most. Returns how many still are.
@@ -105,6 +202,10 @@ impl Requests {
         // Every change of the map is a single call that cannot panic half-way.
         self.shared.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn already(conversation_id: String) -> AppError {
+    AppError::AlreadyGenerating { conversation_id }
 }
 
 impl Running {
@@ -131,6 +232,15 @@ impl Ticket {
     /// The UI's request id.
     pub fn request_id(&self) -> &str {
         &self.request_id
+    }
+
+    /// Notes the answer that the request fills, now that it is stored.
+    pub fn fills(&self, stored: MessageId) {
+        if let Some(Running { asker: Asker::Tab { answer, .. }, .. }) =
+            self.requests.lock().get_mut(&self.request_id)
+        {
+            *answer = Some(stored);
+        }
     }
 
     /// Notes the engine's name for the request, so that stopping cancels it there; cancels at once if it was stopped.
@@ -187,6 +297,39 @@ mod tests {
         requests.enter("c", ConversationId(2)).expect("another conversation is free");
         drop(first);
         requests.enter("b", ConversationId(1)).expect("the first answer ended");
+    }
+
+    #[test]
+    fn several_answers_enter_together_or_not_at_all() {
+        let requests = Requests::default();
+        assert!(requests.enter_together(["a", "b", "a"], ConversationId(1)).is_err());
+        assert!(requests.is_idle(), "what was refused left nothing behind");
+        let tickets = requests.enter_together(["a", "b", "c"], ConversationId(1)).expect("three ids");
+        assert!(
+            requests.enter("d", ConversationId(1)).is_err(),
+            "the conversation is busy until all have ended"
+        );
+        for (ticket, answer) in tickets.iter().zip([4, 3, 5]) {
+            ticket.fills(MessageId(answer));
+        }
+        let active = requests.of_conversation(ConversationId(1));
+        let expected = [("b", 3), ("a", 4), ("c", 5)].map(|(id, answer)| (id.to_owned(), MessageId(answer)));
+        assert_eq!(active, expected);
+        requests.stop_others(ConversationId(1), MessageId(3), StopCause::User);
+        let causes: Vec<_> = tickets.iter().map(Ticket::stop_cause).collect();
+        assert_eq!(causes, [Some(StopCause::User), None, Some(StopCause::User)]);
+    }
+
+    #[test]
+    fn requests_of_no_conversation_run_beside_those_of_tabs() {
+        let requests = Requests::default();
+        let tab = requests.enter("a", ConversationId(1)).expect("nothing is running");
+        let server = requests.enter_other("s1", Asker::Server).expect("its id is free");
+        let _second = requests.enter_other("s2", Asker::Server).expect("a server answers several");
+        assert!(requests.enter_other("a", Asker::Benchmark).is_err(), "events are told apart by request id");
+        assert_eq!(requests.of_conversation(ConversationId(1)), [], "no answer is stored yet");
+        requests.stop_of(Asker::Server, StopCause::AppExit);
+        assert_eq!((server.stop_cause(), tab.stop_cause()), (Some(StopCause::AppExit), None));
     }
 
     #[tokio::test]

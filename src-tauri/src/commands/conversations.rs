@@ -114,16 +114,16 @@ pub async fn open(state: &AppState, conversation_id: &str) -> Result<Conversatio
         Some(settings) => settings,
         None => state.settings.current().await.new_conversation,
     };
-    let last = stored.path.last().map(|message| message.id.to_string());
-    let active_requests =
-        active.zip(last).map(|(request_id, answer_id)| ActiveRequest { request_id, answer_id });
+    let active_requests = active
+        .into_iter()
+        .map(|(request_id, answer)| ActiveRequest { request_id, answer_id: answer.to_string() });
     Ok(ConversationView {
         summary: summary_of(&stored),
         messages: stored.path.iter().map(message).collect(),
         draft: stored.draft,
         settings,
         draft_attachments: Vec::new(),
-        active_requests: active_requests.into_iter().collect(),
+        active_requests: active_requests.collect(),
         scroll: None,
     })
 }
@@ -217,7 +217,7 @@ pub async fn select(
     message_id: &str,
 ) -> Result<ConversationView, AppError> {
     let id = parse_id(conversation_id)?;
-    if state.requests.of_conversation(id).is_some() {
+    if state.requests.is_answering(id) {
         return Err(AppError::AlreadyGenerating { conversation_id: conversation_id.to_owned() });
     }
     state.history().await?.select_branch(id, parse_message_id(message_id)?).await?;

@@ -4,7 +4,6 @@ use engine::{
     EngineSnapshot, LedgerUse, Pulse, RequestId,
     backend::{BackendFacts, MemoryUse},
 };
-use history::ConversationId;
 use protocol::{
     AppSettings, EnginePhase, EngineStatus, ErrorCode, MemoryStats, ModelSummary, OverlapOff,
     RecommendedSampling, RowPhase, RowSource, RowStatus, StepBar, StepStats,
@@ -15,10 +14,11 @@ use super::{count, gate_path, milliseconds, reason, rounded, to_wire_mode, to_wi
 use crate::{
     error::{AppError, in_full},
     local_engine::RunningEngine,
+    requests::Asker,
 };
 
-/// Finds the UI's request id and the conversation of an engine request.
-pub type FindRequest<'a> = &'a dyn Fn(RequestId) -> Option<(String, ConversationId)>;
+/// Finds the app's id of an engine request, and who asked.
+pub type FindRequest<'a> = &'a dyn Fn(RequestId) -> Option<(String, Asker)>;
 
 /// The status while there is no engine: it starts, or it cannot.
 pub fn without_engine(failure: Option<&AppError>, settings: &AppSettings) -> EngineStatus {
@@ -117,13 +117,18 @@ fn recommended(defaults: GenerationDefaults) -> Option<RecommendedSampling> {
 
 /// `None` for a request whose end the app has seen while the engine had not yet published it.
 fn row(row: &engine::RowSnapshot, find: FindRequest<'_>) -> Option<RowStatus> {
-    let (request_id, conversation) = find(row.id)?;
-    let conversation_of = |id| find(id).map(|(_, conversation)| conversation.to_string());
+    let (request_id, asker) = find(row.id)?;
+    let conversation_of =
+        |id| find(id).and_then(|(_, asker)| asker.conversation()).map(|found| found.to_string());
     Some(RowStatus {
         request_id,
-        source: RowSource::Tab,
-        conversation_id: Some(conversation.to_string()),
-        answer_id: None,
+        source: match asker {
+            Asker::Tab { .. } => RowSource::Tab,
+            Asker::Server => RowSource::Server,
+            Asker::Benchmark => RowSource::Benchmark,
+        },
+        conversation_id: asker.conversation().map(|id| id.to_string()),
+        answer_id: asker.answer().map(|id| id.to_string()),
         phase: match row.phase {
             engine::RowPhase::Queued => RowPhase::Queued,
             engine::RowPhase::Prefilling => RowPhase::Prefilling,

@@ -199,8 +199,10 @@ impl Answering {
                 Some(StreamEventBody::Text { part, delta, answer_tokens, thinking_tokens })
             }
             EngineEvent::Path { path } => {
-                let conversation_of =
-                    |id| requests.of_engine(id).map(|(_, conversation)| conversation.to_string());
+                let conversation_of = |id| {
+                    let (_, asker) = requests.of_engine(id)?;
+                    asker.conversation().map(|conversation| conversation.to_string())
+                };
                 Some(StreamEventBody::Path { path: convert::gate_path(&path, conversation_of) })
             }
             EngineEvent::Logprobs { entries } => {

@@ -2,7 +2,9 @@ use std::time::Duration;
 
 use app::{commands, requests::StopCause, state::AppState};
 use engine::testing::{Answer, Scenario, Script};
-use protocol::{EnginePhase, EngineStatus, ErrorCode, GateMode, MessageState, RowPhase, StreamEventBody};
+use protocol::{
+    EnginePhase, EngineStatus, ErrorCode, GateMode, MessageState, RowPhase, RowSource, StreamEventBody,
+};
 
 use crate::support::{PATIENCE, Plan, TestApp};
 
@@ -93,6 +95,8 @@ async fn rows_carry_the_names_that_the_ui_knows() {
     let running = status(&app.state, decoding).await;
     for (row, (conversation, _)) in running.rows.iter().zip(&recorders) {
         assert_eq!(row.conversation_id.as_ref(), Some(conversation));
+        let answer = &app.messages(conversation).await[1].id;
+        assert_eq!((row.source, row.answer_id.as_ref()), (RowSource::Tab, Some(answer)));
         assert_eq!(row.request_id, format!("r{conversation}"));
     }
     app.state.requests.stop_all(StopCause::AppExit);
