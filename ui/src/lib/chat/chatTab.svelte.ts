@@ -1,21 +1,21 @@
 import { asFailure, type Backend, type CommandFailure } from '../ipc/backend';
 import type {
+	ActiveRequest,
 	ConversationSummary,
+	ConversationView,
 	ErrorCode,
 	MessageView,
 	SamplingSettings,
 	SeedChoice,
 	TokenDetail,
 } from '../ipc/wire';
-import type { Answer } from './applyStreamEvents';
+import { AnswerRuns } from './answerRuns.svelte';
 import { Draft } from './draft.svelte';
+import { DraftAttachments } from './draftAttachments.svelte';
 import { FrameClock } from './framePacer';
-import { Generation } from './generation.svelte';
+import { Generation, startTogether, type Start } from './generation.svelte';
 import { MarkdownStream } from './markdown';
 import { ScrollKeeper } from './scroll.svelte';
-
-/** How often an answer is read back that this window did not start itself (it was reloaded meanwhile). */
-const followEveryMs = 600;
 
 export type LoadState = { kind: 'loading' } | { kind: 'ready' } | { kind: 'failed'; failure: CommandFailure };
 
@@ -31,10 +31,13 @@ export interface AnswerFailure {
 	detail: string;
 }
 
-/** An open conversation: what it shows, what is typed, and the answer that is running. */
+/** An open conversation: what it shows, what is typed, and the answers that are running. */
 export class ChatTab {
 	readonly id: string;
 	readonly scroll = new ScrollKeeper();
+	readonly attachments: DraftAttachments;
+	/** Called when the last running answer has ended. */
+	onAnswerEnd: (tabId: string) => void = () => {};
 	load = $state.raw<LoadState>({ kind: 'loading' });
 	summary = $state.raw<ConversationSummary | null>(null);
 	settings = $state.raw<SamplingSettings | null>(null);
@@ -45,18 +48,18 @@ export class ChatTab {
 			() => {},
 		),
 	);
-	generation = $state.raw<Generation | null>(null);
 	problem = $state.raw<Problem | null>(null);
 	isSending = $state(false);
+	/** Versions of one message that are shown side by side. */
+	#compared = $state.raw<readonly MessageView[] | null>(null);
+	#runs: AnswerRuns;
 	#stored = $state.raw<MessageView[]>([]);
 	#failures = $state.raw<Record<string, AnswerFailure>>({});
-	#followedRequestId = $state<string | null>(null);
 	// eslint-disable-next-line svelte/prefer-svelte-reactivity -- a cache; what it gives follows from the message
 	#drawings = new Map<string, MarkdownStream>();
 	#backend: Backend;
 	#frames: FrameClock;
 	#onChange: () => void;
-	#isClosed = false;
 	#opening = Promise.resolve();
 
 	constructor(backend: Backend, id: string, onChange: () => void, frames = new FrameClock()) {
@@ -64,32 +67,55 @@ export class ChatTab {
 		this.#frames = frames;
 		this.id = id;
 		this.#onChange = onChange;
+		this.#runs = new AnswerRuns(backend);
+		this.attachments = new DraftAttachments(backend, id);
 	}
 
-	/** Messages on screen: the stored ones, with the running answer as far as it is. */
+	/** Messages on screen: the stored ones, with the running answers as far as they are. */
 	get messages(): MessageView[] {
-		const running = this.generation?.answer.message;
-		if (!running || running.id === '') return this.#stored;
-		return this.#stored.map((message) => (message.id === running.id ? running : message));
+		if (this.#runs.first === null) return this.#stored;
+		return this.#stored.map((message) => this.#runs.latest(message));
+	}
+
+	/** Versions of one message to be shown side by side, as far as they are; `null` while none are. */
+	get compared(): MessageView[] | null {
+		return this.#compared?.map((message) => this.#runs.latest(message)) ?? null;
+	}
+
+	/** The first answer whose stream this window has. */
+	get generation(): Generation | null {
+		return this.#runs.first;
+	}
+
+	/** The stream that fills a message, if this window has it. */
+	generationOf(messageId: string): Generation | null {
+		return this.#runs.of(messageId);
 	}
 
 	get isAnswering(): boolean {
-		return (this.generation?.isRunning ?? false) || this.#followedRequestId !== null;
+		return this.#runs.isRunning;
 	}
 
 	get isStopping(): boolean {
-		return this.generation?.isStopping ?? false;
+		return this.#runs.isStopping;
+	}
+
+	/** Whether something new can be asked for. */
+	get isFree(): boolean {
+		return !this.isSending && !this.isAnswering && this.load.kind === 'ready';
 	}
 
 	/** Nothing was ever said or typed here. */
 	get isBlank(): boolean {
-		return this.load.kind === 'ready' && this.#stored.length === 0 && this.draft.text.trim() === '';
+		const isUntouched = this.draft.text.trim() === '' && this.attachments.all.length === 0;
+		return this.load.kind === 'ready' && this.#stored.length === 0 && isUntouched;
 	}
 
 	failureOf(messageId: string): AnswerFailure | null {
 		const seen = this.#failures[messageId];
 		if (seen) return seen;
-		const code = this.#stored.find((message) => message.id === messageId)?.failure;
+		const known = [...this.#stored, ...(this.#compared ?? [])];
+		const code = known.find((message) => message.id === messageId)?.failure;
 		return code ? { code, detail: '' } : null;
 	}
 
@@ -110,6 +136,7 @@ export class ChatTab {
 		await this.#opening;
 		const isShown = () => this.messages.some((message) => message.id === messageId);
 		if (this.load.kind !== 'ready') return;
+		this.closeComparison();
 		if (!isShown()) await this.selectVersion(messageId);
 		if (isShown()) this.scroll.goTo(messageId);
 	}
@@ -120,14 +147,16 @@ export class ChatTab {
 			const view = await this.#backend.openConversation(this.id);
 			this.#show(view);
 			this.settings = view.settings;
+			this.attachments.all = view.draftAttachments;
 			this.draft = new Draft(
 				view.draft,
 				(text) => this.#backend.saveDraft(this.id, text),
 				(thrown) => this.#fail(thrown, () => void this.#saveDraft()),
 			);
+			const [first, second] = view.activeRequests;
+			if (first && second) this.#compared = await this.#backend.readVersions(this.id, first.answerId);
 			this.load = { kind: 'ready' };
-			const running = view.activeRequests[0];
-			if (running) this.#follow(running.requestId);
+			void this.#follow(view.activeRequests);
 		} catch (thrown) {
 			this.load = { kind: 'failed', failure: asFailure(thrown) };
 		}
@@ -135,55 +164,154 @@ export class ChatTab {
 
 	/** Sends what is typed. It leaves the composer only once it is on disk. */
 	async send(): Promise<void> {
-		if (this.isSending || this.isAnswering || this.load.kind !== 'ready') return;
 		const text = this.draft.text;
-		await this.#generate(
-			async (generation) => {
-				await generation.start(text, (started) =>
-					this.#showRunning(generation, [...this.#stored, started.userMessage, started.answer]),
-				);
-				// What was typed while the message was being saved stays.
-				if (this.draft.text === text) this.draft.write('');
-				await this.#saveDraft();
-			},
+		const wasSent = await this.#generate(
 			() => void this.send(),
+			1,
+			([generation]) => ({
+				call: (onEvents) => this.#backend.startGeneration({ ...this.#named(generation), text }, onEvents),
+				answersOf: ({ answer }) => [answer],
+				onStored: ({ userMessage, answer }) =>
+					this.#showRunning([...this.#stored, userMessage, answer], null),
+			}),
 		);
+		if (wasSent) await this.#clearDraft(text);
+	}
+
+	/** Sends what is typed once for each of `variants`, and shows the answers side by side. */
+	async fanOut(variants: readonly SamplingSettings[]): Promise<void> {
+		const text = this.draft.text;
+		const retry = () => void this.fanOut(variants);
+		const wasSent = await this.#generate(retry, variants.length, (generations) => ({
+			call: (onEvents) =>
+				this.#backend.fanOut(
+					{
+						conversationId: this.id,
+						text,
+						variants: generations.map(({ requestId }, i) => ({
+							requestId,
+							settings: variants[i] as SamplingSettings,
+						})),
+					},
+					onEvents,
+				),
+			answersOf: ({ answers }) => answers,
+			onStored: ({ userMessage, answers }) =>
+				this.#showRunning([...this.#stored, userMessage, ...answers.slice(0, 1)], answers),
+		}));
+		if (wasSent) await this.#clearDraft(text);
 	}
 
 	/** Writes another version of an answer; what followed it stays with the version that it followed. */
 	async regenerate(answerId: string, seed: SeedChoice): Promise<void> {
-		if (this.isSending || this.isAnswering || this.load.kind !== 'ready') return;
 		await this.#generate(
-			(generation) =>
-				generation.regenerate(answerId, seed, (version) => {
-					const at = this.#stored.findIndex((message) => message.id === answerId);
-					this.#showRunning(generation, [...this.#stored.slice(0, Math.max(0, at)), version]);
-				}),
 			() => void this.regenerate(answerId, seed),
+			1,
+			([generation]) => ({
+				call: (onEvents) =>
+					this.#backend.regenerateAnswer({ ...this.#named(generation), answerId, seed }, onEvents),
+				answersOf: (version) => [version],
+				onStored: (version) => this.#showRunning([...this.#before(answerId), version], null),
+			}),
 		);
+	}
+
+	/** Asks a question in other words, and gets another answer; the old ones stay as versions. */
+	async editQuestion(messageId: string, text: string): Promise<void> {
+		await this.#generate(
+			() => void this.editQuestion(messageId, text),
+			1,
+			([generation]) => ({
+				call: (onEvents) =>
+					this.#backend.editMessage({ ...this.#named(generation), messageId, text }, onEvents),
+				answersOf: ({ answer }) => [answer],
+				onStored: ({ userMessage, answer }) =>
+					this.#showRunning([...this.#before(messageId), userMessage, answer], null),
+			}),
+		);
+	}
+
+	/** Lets an answer that ended early go on. */
+	async continueAnswer(answerId: string): Promise<void> {
+		await this.#generate(
+			() => void this.continueAnswer(answerId),
+			1,
+			([generation]) => ({
+				call: (onEvents) => this.#backend.continueAnswer({ ...this.#named(generation), answerId }, onEvents),
+				answersOf: (answer) => [answer],
+				onStored: (answer) => {
+					this.#failures = Object.fromEntries(
+						Object.entries(this.#failures).filter(([id]) => id !== answerId),
+					);
+					this.#showRunning([...this.#before(answerId), answer], null);
+				},
+			}),
+		);
+	}
+
+	/** Writes a version of an answer that takes another token at one place. */
+	async branch(answerId: string, tokenIndex: number, token: number): Promise<void> {
+		const retry = () => void this.branch(answerId, tokenIndex, token);
+		await this.#generate(retry, 1, ([generation]) => ({
+			call: (onEvents) =>
+				this.#backend.branchAnswer({ ...this.#named(generation), answerId, tokenIndex, token }, onEvents),
+			answersOf: (version) => [version],
+			onStored: (version) => this.#showRunning([...this.#before(answerId), version], null),
+		}));
 	}
 
 	/** Shows another version of a message, and what followed it. */
 	async selectVersion(messageId: string): Promise<void> {
-		if (this.isSending || this.isAnswering) return;
+		await this.#change(
+			() => this.#backend.selectVersion(this.id, messageId),
+			() => void this.selectVersion(messageId),
+		);
+	}
+
+	/** Adds a version of an answer that the user wrote. */
+	async writeVersion(answerId: string, text: string): Promise<void> {
+		await this.#change(
+			() => this.#backend.writeAnswerVersion(this.id, answerId, text),
+			() => void this.writeVersion(answerId, text),
+		);
+	}
+
+	/** Goes on with one of the answers that stand side by side; the others stop, and stay as versions. */
+	async keep(answerId: string): Promise<void> {
 		try {
-			this.#show(await this.#backend.selectVersion(this.id, messageId));
+			const view = await this.#backend.keepAnswer(this.id, answerId);
+			this.#show(view);
+			this.#compared = null;
+			this.scroll.jumpToEnd();
 			this.#onChange();
 		} catch (thrown) {
-			this.#fail(thrown, () => void this.selectVersion(messageId));
+			this.#fail(thrown, () => void this.keep(answerId));
 		}
+	}
+
+	/** Shows every version of a message side by side. */
+	async compare(messageId: string): Promise<void> {
+		try {
+			this.#compared = await this.#backend.readVersions(this.id, messageId);
+		} catch (thrown) {
+			this.#fail(thrown, () => void this.compare(messageId));
+		}
+	}
+
+	closeComparison() {
+		this.#compared = null;
 	}
 
 	tokenDetails(messageId: string): Promise<TokenDetail[]> {
 		return this.#backend.readTokenDetails(messageId);
 	}
 
-	async stop(): Promise<void> {
+	/** Stops all answers, or only one of several. */
+	async stop(messageId: string | null = null): Promise<void> {
 		try {
-			if (this.#followedRequestId !== null) await this.#backend.stopGeneration(this.#followedRequestId);
-			await this.generation?.stop();
+			await this.#runs.stop(messageId);
 		} catch (thrown) {
-			this.#fail(thrown, () => void this.stop());
+			this.#fail(thrown, () => void this.stop(messageId));
 		}
 	}
 
@@ -198,38 +326,81 @@ export class ChatTab {
 		}
 	}
 
-	/** Saves the draft, ends the answer if one is running, and lets the engine forget the conversation. */
+	/** Saves the draft, ends the answers that are running, and lets the engine forget the conversation. */
 	async close(): Promise<void> {
-		this.#isClosed = true;
+		this.#runs.close();
 		await Promise.all([this.draft.flush().catch(() => {}), this.stop()]);
 		await this.#backend.closeConversation(this.id);
 	}
 
-	/** Starts an answer with `start`; what fails is said in the tab, with `retry` as the way out. */
-	async #generate(start: (generation: Generation) => Promise<void>, retry: () => void): Promise<void> {
-		const generation = new Generation(this.#backend, this.#frames, this.id, (answer) =>
-			this.#onAnswerEnd(answer),
+	#named(generation: Generation | undefined) {
+		return { requestId: generation?.requestId ?? '', conversationId: this.id };
+	}
+
+	#before(messageId: string): MessageView[] {
+		const at = this.#stored.findIndex((message) => message.id === messageId);
+		return this.#stored.slice(0, Math.max(0, at));
+	}
+
+	/** Starts answers; what fails is said in the tab, with `retry` as the way out. Returns whether it worked. */
+	async #generate<T>(
+		retry: () => void,
+		answers: number,
+		start: (generations: Generation[]) => Start<T>,
+	): Promise<boolean> {
+		if (!this.isFree) return false;
+		const generations = Array.from(
+			{ length: answers },
+			() => new Generation(this.#backend, this.#frames, (ended) => this.#onEnd(ended)),
 		);
+		const { onStored, ...calls } = start(generations);
 		this.isSending = true;
 		this.problem = null;
 		try {
-			await start(generation);
+			await startTogether(generations, {
+				...calls,
+				onStored: (stored) => {
+					this.#runs.add(generations);
+					onStored(stored);
+				},
+			});
 			this.#onChange();
+			return true;
 		} catch (thrown) {
 			this.#fail(thrown, retry);
+			return false;
 		} finally {
 			this.isSending = false;
 		}
 	}
 
-	#showRunning(generation: Generation, messages: MessageView[]) {
+	/** Changes which messages are shown. */
+	async #change(call: () => Promise<ConversationView>, retry: () => void): Promise<void> {
+		if (!this.isFree) return;
+		try {
+			this.#show(await call());
+			this.#compared = null;
+			this.#onChange();
+		} catch (thrown) {
+			this.#fail(thrown, retry);
+		}
+	}
+
+	#showRunning(messages: MessageView[], compared: readonly MessageView[] | null) {
 		this.#stored = messages;
-		this.generation = generation;
+		this.#compared = compared;
 		this.scroll.jumpToEnd();
 	}
 
 	#fail(thrown: unknown, retry: () => void) {
 		this.problem = { failure: asFailure(thrown), retry };
+	}
+
+	/** What was typed while the message was being saved stays. */
+	async #clearDraft(sent: string): Promise<void> {
+		if (this.draft.text === sent) this.draft.write('');
+		this.attachments.all = [];
+		await this.#saveDraft();
 	}
 
 	async #saveDraft(): Promise<void> {
@@ -241,38 +412,38 @@ export class ChatTab {
 		this.summary = summary;
 	}
 
-	#onAnswerEnd(answer: Answer) {
-		this.#stored = this.#stored.map((message) =>
-			message.id === answer.message.id ? answer.message : message,
-		);
-		if (answer.failure) this.#failures = { ...this.#failures, [answer.message.id]: answer.failure };
-		this.generation = null;
-		if (answer.hasGap)
-			this.#readAgain().catch((thrown: unknown) => this.#fail(thrown, () => void this.open()));
+	#onEnd(ended: Generation) {
+		const { message, failure, hasGap } = ended.answer;
+		const replace = (other: MessageView) => (other.id === message.id ? message : other);
+		this.#stored = this.#stored.map(replace);
+		this.#compared = this.#compared?.map(replace) ?? null;
+		if (failure) this.#failures = { ...this.#failures, [message.id]: failure };
+		this.#runs.remove(ended);
+		if (hasGap) this.#readAgain().catch((thrown: unknown) => this.#fail(thrown, () => void this.open()));
 		this.#onChange();
+		if (!this.isAnswering) this.onAnswerEnd(this.id);
 	}
 
-	async #readAgain(): Promise<string | null> {
+	async #readAgain(): Promise<readonly ActiveRequest[]> {
 		const view = await this.#backend.openConversation(this.id);
 		this.#show(view);
-		return view.activeRequests[0]?.requestId ?? null;
+		const compared = this.#compared?.[0];
+		if (compared) {
+			const versions = await this.#backend.readVersions(this.id, compared.id);
+			if (this.#compared !== null) this.#compared = versions;
+		}
+		return view.activeRequests;
 	}
 
-	#follow(requestId: string) {
-		this.#followedRequestId = requestId;
-		const timer = setInterval(() => {
-			this.#readAgain()
-				.then((running) => {
-					if (running === requestId && !this.#isClosed) return;
-					clearInterval(timer);
-					this.#followedRequestId = null;
-					this.#onChange();
-				})
-				.catch((thrown: unknown) => {
-					clearInterval(timer);
-					this.#followedRequestId = null;
-					this.#fail(thrown, () => void this.open());
-				});
-		}, followEveryMs);
+	/** Shows answers that this window did not start, until they have ended. */
+	async #follow(requests: readonly ActiveRequest[]): Promise<void> {
+		if (requests.length === 0) return;
+		try {
+			await this.#runs.follow(requests, () => this.#readAgain());
+			this.#onChange();
+			this.onAnswerEnd(this.id);
+		} catch (thrown) {
+			this.#fail(thrown, () => void this.open());
+		}
 	}
 }

@@ -1,23 +1,21 @@
 import type { Backend } from '../ipc/backend';
-import type { MessageView, SeedChoice, StartedGeneration, StreamEvent } from '../ipc/wire';
+import type { MessageView, StreamEvent } from '../ipc/wire';
 import { applyStreamEvents, newAnswer, type Answer } from './applyStreamEvents';
 import { FramePacer, type FrameClock } from './framePacer';
 
 /** One run: from the request to the end of its answer. Its id is known before the first event. */
 export class Generation {
 	readonly requestId: string = crypto.randomUUID();
-	readonly conversationId: string;
 	answer = $state.raw<Answer>(newAnswer('', unsavedAnswer()));
 	isStopping = $state(false);
 	#backend: Backend;
 	#isStored = false;
 	#early: StreamEvent[] = [];
 	#pacer: FramePacer<StreamEvent>;
-	#onEnd: (answer: Answer) => void;
+	#onEnd: (ended: Generation) => void;
 
-	constructor(backend: Backend, frames: FrameClock, conversationId: string, onEnd: (answer: Answer) => void) {
+	constructor(backend: Backend, frames: FrameClock, onEnd: (ended: Generation) => void) {
 		this.#backend = backend;
-		this.conversationId = conversationId;
 		this.#onEnd = onEnd;
 		this.#pacer = new FramePacer(frames, (events) => this.#apply(events));
 		this.answer = newAnswer(this.requestId, unsavedAnswer());
@@ -25,25 +23,6 @@ export class Generation {
 
 	get isRunning(): boolean {
 		return this.answer.phase.kind !== 'ended';
-	}
-
-	/** Sends the message; `onStored` runs before any event is applied. */
-	async start(text: string, onStored: (started: StartedGeneration) => void): Promise<void> {
-		const request = { requestId: this.requestId, conversationId: this.conversationId, text };
-		const started = await this.#backend.startGeneration(request, (events) => this.#receive(events));
-		this.#begin(started.answer, () => onStored(started));
-	}
-
-	/** Asks for another version of an answer; `onStored` runs before any event is applied. */
-	async regenerate(
-		answerId: string,
-		seed: SeedChoice,
-		onStored: (version: MessageView) => void,
-	): Promise<void> {
-		const { requestId, conversationId } = this;
-		const request = { requestId, conversationId, answerId, seed };
-		const version = await this.#backend.regenerateAnswer(request, (events) => this.#receive(events));
-		this.#begin(version, () => onStored(version));
 	}
 
 	async stop(): Promise<void> {
@@ -57,14 +36,20 @@ export class Generation {
 		}
 	}
 
-	#receive(events: StreamEvent[]) {
-		if (this.#isStored) this.#pacer.push(events);
-		else this.#early.push(...events);
+	/** Takes what the stream says; held back until the answer is known to be stored. */
+	receive(events: readonly StreamEvent[]) {
+		const own = events.filter(({ requestId }) => requestId === this.requestId);
+		if (this.#isStored) this.#pacer.push(own);
+		else this.#early.push(...own);
 	}
 
-	#begin(answer: MessageView, onStored: () => void) {
+	/** Fills `answer`, which is on disk, from now on. */
+	begin(answer: MessageView) {
 		this.answer = newAnswer(this.requestId, answer);
-		onStored();
+	}
+
+	/** Applies what came before the answer was on screen. */
+	catchUp() {
 		this.#isStored = true;
 		this.#pacer.push(this.#early);
 		this.#early = [];
@@ -75,9 +60,32 @@ export class Generation {
 		this.answer = applyStreamEvents(this.answer, events);
 		if (wasRunning && !this.isRunning) {
 			this.isStopping = false;
-			this.#onEnd(this.answer);
+			this.#onEnd(this);
 		}
 	}
+}
+
+/** How a call starts answers: with the listener of all their streams. */
+export interface Start<T> {
+	call: (onEvents: (events: StreamEvent[]) => void) => Promise<T>;
+	/** The answers, one for each generation, in its order. */
+	answersOf: (stored: T) => readonly MessageView[];
+	/** Runs once the answers are on disk, and before any event is applied. */
+	onStored: (stored: T) => void;
+}
+
+/** Starts the answers of `generations` with one call. */
+export async function startTogether<T>(generations: readonly Generation[], start: Start<T>): Promise<void> {
+	const stored = await start.call((events) => {
+		for (const generation of generations) generation.receive(events);
+	});
+	const answers = start.answersOf(stored);
+	for (const [i, generation] of generations.entries()) {
+		const answer = answers[i];
+		if (answer) generation.begin(answer);
+	}
+	start.onStored(stored);
+	for (const generation of generations) generation.catchUp();
 }
 
 function unsavedAnswer(): MessageView {

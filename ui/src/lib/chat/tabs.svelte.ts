@@ -9,6 +9,8 @@ export class Tabs {
 	/** When text that has arrived is drawn, for all tabs. */
 	readonly frames = new FrameClock();
 	#backend: Backend;
+	/** Called when the last running answer of a tab has ended. */
+	onAnswerEnd: (tabId: string) => void = () => {};
 	#onAnswer: () => void;
 
 	constructor(backend: Backend, onAnswer: () => void) {
@@ -54,6 +56,7 @@ export class Tabs {
 
 	#add(conversationId: string) {
 		const tab = new ChatTab(this.#backend, conversationId, this.#onAnswer, this.frames);
+		tab.onAnswerEnd = (tabId) => this.onAnswerEnd(tabId);
 		this.open = [...this.open, tab];
 		void tab.open();
 	}

@@ -1,5 +1,4 @@
 import { CommandFailure, type Backend } from './backend';
-import { scriptOf } from './fake/answers';
 import { ScriptedEngine } from './fake/engine';
 import { newestBelow, pathOf, ScriptedHistory, type Stored } from './fake/history';
 import { ScriptedModels } from './fake/models';
@@ -8,19 +7,11 @@ import { searchIn } from './fake/search';
 import { attachmentCalls } from './fake/attachments';
 import type { ScriptedParts } from './fake/parts';
 import { reportCalls } from './fake/reports';
+import { addTurn, emptyAnswer, ScriptedAnswers, versioned } from './fake/running';
 import { serverCalls } from './fake/servers';
 import { transferCalls } from './fake/transfer';
 import { versionCalls } from './fake/versions';
-import type {
-	ConversationView,
-	Licences,
-	MessageView,
-	RegenerateAnswer,
-	SamplingSettings,
-	StartGeneration,
-	StartedGeneration,
-	StreamEvent,
-} from './wire';
+import type { ConversationView, Licences, RegenerateAnswer, StartGeneration, StreamEvent } from './wire';
 
 /**
  * Scripted backend for the tests in a browser; `?scenario=` picks its behaviour. Not part of the app's bundle:
@@ -40,7 +31,7 @@ export function scripted(scenario: Scenario): Backend {
 	const models = new ScriptedModels(scenario, engine);
 	engine.gateMode = history.settings.gateMode;
 	engine.overlap = history.settings.overlap;
-	const running = new Map<string, string>();
+	const running = new ScriptedAnswers(scenario, history, engine);
 
 	function conversation(id: string): Stored {
 		const stored = history.find(id);
@@ -56,52 +47,17 @@ export function scripted(scenario: Scenario): Backend {
 		return result;
 	}
 
-	function check(conversationId: string): Stored {
-		if (scenario.sendFails) throw new CommandFailure(scenario.sendFails, 'write: no space left (scripted)');
-		if (engine.phase.kind === 'failed') throw new CommandFailure(engine.phase.code, engine.phase.detail);
-		if (engine.phase.kind === 'loading') throw new CommandFailure('engineNotReady', 'loading');
-		return conversation(conversationId);
-	}
-
-	/** Streams an answer into `answer`, which is in the tree already. */
-	function generate(
-		stored: Stored,
-		{ answer, requestId, settings }: { answer: MessageView; requestId: string; settings: SamplingSettings },
-		onEvents: (events: StreamEvent[]) => void,
-	) {
-		const { id } = stored.summary;
-		running.set(id, requestId);
-		engine.submit({
-			requestId,
-			conversationId: id,
-			settings,
-			script: scriptOf(Number(id), settings),
-			promptTokens: 40 + pathOf(stored).reduce((sum, message) => sum + message.text.length, 0),
-			emit: onEvents,
-			onEnd: ({ text, thinking, details, reason, receipt, failure }) => {
-				running.delete(id);
-				const state = reason === 'stopped' || reason === 'failed' ? reason : 'complete';
-				const { thinkingTokens } = receipt;
-				const ended = { text, thinking, thinkingTokens, state, finishReason: reason, receipt } as const;
-				stored.tree = stored.tree.map((message) =>
-					message.id === answer.id ? { ...message, ...ended, ...(failure && { failure }) } : message,
-				);
-				if (details.length > 0) stored.details[answer.id] = details;
-				history.save();
-			},
-		});
-	}
-
 	function startGeneration(request: StartGeneration, onEvents: (events: StreamEvent[]) => void) {
-		const stored = check(request.conversationId);
-		const started = addTurn(stored, request.text, () => String(history.nextId++));
+		const stored = running.check(request.conversationId);
+		const { userMessage, answers } = addTurn(stored, request.text, 1, () => String(history.nextId++));
+		const answer = answers[0] ?? userMessage;
 		const { requestId } = request;
-		generate(stored, { answer: started.answer, requestId, settings: stored.settings }, onEvents);
-		return started;
+		running.start(stored, { answer, requestId, settings: stored.settings }, onEvents);
+		return { userMessage, answer };
 	}
 
 	function regenerateAnswer(request: RegenerateAnswer, onEvents: (events: StreamEvent[]) => void) {
-		const stored = check(request.conversationId);
+		const stored = running.check(request.conversationId);
 		const old = stored.tree.find((message) => message.id === request.answerId);
 		if (!old) throw new CommandFailure('internal', `"${request.answerId}" names no answer`);
 		const answer = emptyAnswer(String(history.nextId++), old.parentId);
@@ -109,21 +65,19 @@ export function scripted(scenario: Scenario): Backend {
 		stored.leafId = answer.id;
 		const ofOld = request.seed === 'same' ? old.receipt?.settings : undefined;
 		const settings = ofOld ?? { ...stored.settings, seed: null };
-		generate(stored, { answer, requestId: request.requestId, settings }, onEvents);
-		return pathOf(stored).at(-1) ?? answer;
+		running.start(stored, { answer, requestId: request.requestId, settings }, onEvents);
+		return versioned(stored, answer);
 	}
 
 	function view(id: string): ConversationView {
 		const stored = conversation(id);
-		const requestId = running.get(id) ?? null;
-		const { summary, draft, settings } = stored;
-		const messages = withPartial(pathOf(stored), requestId, engine);
-		const answerId = messages.at(-1)?.id ?? '';
-		const activeRequests = requestId === null ? [] : [{ requestId, answerId }];
-		return { summary, messages, draft, draftAttachments: [], settings, activeRequests, scroll: null };
+		const { summary, draft, draftAttachments, settings, scroll } = stored;
+		const messages = pathOf(stored).map((message) => running.soFar(message));
+		const activeRequests = running.activeIn(id);
+		return { summary, messages, draft, draftAttachments, settings, activeRequests, scroll };
 	}
 
-	const parts: ScriptedParts = { call, scenario, history, engine, conversation, view };
+	const parts: ScriptedParts = { call, scenario, history, engine, running, conversation, view };
 
 	return {
 		...versionCalls(parts),
@@ -145,11 +99,7 @@ export function scripted(scenario: Scenario): Backend {
 		searchConversations: (query) => call(() => searchIn(history.conversations, query)),
 		createConversation: () => call(() => history.add().summary),
 		openConversation: (id) => call(() => view(id)),
-		closeConversation: (id) =>
-			call(() => {
-				const requestId = running.get(id);
-				if (requestId !== undefined) engine.stop(requestId);
-			}),
+		closeConversation: (id) => call(() => running.stopIn(id)),
 		selectVersion: (id, messageId) =>
 			call(() => {
 				const stored = conversation(id);
@@ -216,44 +166,3 @@ const licences: Licences = {
 	],
 	texts: ['Permission is hereby granted, free of charge, …'],
 };
-
-const unwritten = {
-	finishReason: null,
-	receipt: null,
-	thinking: '',
-	thinkingTokens: 0,
-	versionIds: [],
-	attachments: [],
-};
-
-function emptyAnswer(id: string, parentId: string | null): MessageView {
-	const shared = { ...unwritten, createdAtMs: Date.now() };
-	return { ...shared, id, parentId, role: 'assistant', text: '', state: 'streaming' };
-}
-
-function addTurn(stored: Stored, text: string, nextId: () => string): StartedGeneration {
-	const shared = { ...unwritten, createdAtMs: Date.now(), parentId: stored.leafId };
-	const question: MessageView = { ...shared, id: nextId(), role: 'user', text, state: 'complete' };
-	const empty = emptyAnswer(nextId(), question.id);
-	stored.tree = [...stored.tree, question, empty];
-	stored.leafId = empty.id;
-	stored.summary = {
-		...stored.summary,
-		title: stored.summary.title || text.slice(0, 48),
-		preview: text.slice(0, 80),
-		messageCount: stored.tree.length,
-		updatedAtMs: Date.now(),
-	};
-	const [userMessage = question, answer = empty] = pathOf(stored).slice(-2);
-	return { userMessage, answer };
-}
-
-function withPartial(
-	messages: MessageView[],
-	requestId: string | null,
-	engine: ScriptedEngine,
-): MessageView[] {
-	const written = requestId === null ? null : engine.writtenSoFar(requestId);
-	if (written === null) return messages;
-	return messages.map((message) => (message.state === 'streaming' ? { ...message, ...written } : message));
-}

@@ -16,7 +16,7 @@ export function scriptOf(conversation: number, settings: SamplingSettings): Answ
 	return { thinking: thought, answer: tokensOf(variant + text) };
 }
 
-function tokensOf(text: string): string[] {
+export function tokensOf(text: string): string[] {
 	return text.match(/\s*\S{1,6}|\s+$/g) ?? [];
 }
 

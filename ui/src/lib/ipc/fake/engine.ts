@@ -24,9 +24,14 @@ import type { Scenario } from './scenarios';
 export interface ScriptedRequest {
 	requestId: string;
 	conversationId: string;
+	answerId: string;
 	settings: SamplingSettings;
 	script: AnswerScript;
 	promptTokens: number;
+	/** Tokens of the prompt that need no reading again. */
+	cachedTokens: number;
+	/** Tokens that the answer has already, when it goes on. */
+	before: { answerTokens: number; thinkingTokens: number };
 	/** Called once, when the answer has ended. */
 	onEnd(ended: EndedAnswer): void;
 	emit(events: StreamEvent[]): void;
@@ -119,7 +124,7 @@ export class ScriptedEngine {
 		const row: Row = {
 			request,
 			phase: 'queued',
-			readTokens: 0,
+			readTokens: Math.min(request.cachedTokens, request.promptTokens - 1),
 			sent: 0,
 			details: [],
 			seed: request.settings.seed ?? String(17_402_936_581 + this.#rows.length),
@@ -199,12 +204,12 @@ export class ScriptedEngine {
 			requestId: request.requestId,
 			source: 'tab',
 			conversationId: request.conversationId,
-			answerId: null,
+			answerId: request.answerId,
 			phase: row.phase,
 			ahead: this.#rows.slice(0, index).filter((other) => other.phase === 'queued').length,
 			prefillDoneTokens: row.readTokens,
 			promptTokens: request.promptTokens,
-			cachedTokens: cachedTokens(request),
+			cachedTokens: request.cachedTokens,
 			answerTokens: row.sent,
 			perRowMs: row.perRowSteps > 0 ? 4 : null,
 			kvCacheTokens: row.readTokens + row.sent,
@@ -293,9 +298,8 @@ export class ScriptedEngine {
 		const isForced = isThinking && row.sent === script.thinking.length - 1;
 		if (settings.logprobs !== null) row.details.push(detailOf(delta, row.sent, settings, isForced));
 		row.sent += 1;
-		const thinkingTokens = Math.min(row.sent, script.thinking.length);
 		const part = isThinking ? 'thinking' : 'answer';
-		this.#emit(row, { kind: 'text', part, delta, answerTokens: row.sent - thinkingTokens, thinkingTokens });
+		this.#emit(row, { kind: 'text', part, delta, ...tokensOf(row) });
 	}
 
 	#gateOf(row: Row, rows: Row[]): GatePath {
@@ -337,15 +341,15 @@ export class ScriptedEngine {
 
 	#receipt(row: Row): Receipt {
 		const steps = row.fusedSteps + row.perRowSteps;
-		const thinkingTokens = Math.min(row.sent, row.request.script.thinking.length);
+		const { answerTokens, thinkingTokens } = tokensOf(row);
 		return {
 			ttftMs: row.ttftMs,
 			decodeTokS: row.sent > 1 ? 1000 / this.#scenario.stepMs : null,
 			itlMsP50: row.sent > 1 ? this.#scenario.stepMs : null,
 			itlMsP95: row.sent > 1 ? this.#scenario.stepMs * 1.3 : null,
 			promptTokens: row.request.promptTokens,
-			cachedTokens: cachedTokens(row.request),
-			answerTokens: row.sent - thinkingTokens,
+			cachedTokens: row.request.cachedTokens,
+			answerTokens,
 			thinkingTokens,
 			fusedSteps: row.fusedSteps,
 			perRowSteps: row.perRowSteps,
@@ -385,6 +389,15 @@ function visitors(contextTokens: number): RowStatus[] {
 	}));
 }
 
+/** Tokens of the answer and of its thinking, those from before included. */
+function tokensOf({ request: { script, before }, sent }: Row) {
+	const thought = Math.min(sent, script.thinking.length);
+	return {
+		answerTokens: before.answerTokens + sent - thought,
+		thinkingTokens: before.thinkingTokens + thought,
+	};
+}
+
 type Written = Pick<EndedAnswer, 'text' | 'thinking'>;
 
 function written({ request: { script }, sent }: Row): Written {
@@ -393,11 +406,6 @@ function written({ request: { script }, sent }: Row): Written {
 		thinking: script.thinking.slice(0, sent).join(''),
 		text: script.answer.slice(0, Math.max(0, sent - thought)).join(''),
 	};
-}
-
-/** A long prompt is a later turn: what came before is in the cache. */
-function cachedTokens({ promptTokens }: ScriptedRequest): number {
-	return promptTokens > 200 ? promptTokens - 60 : 0;
 }
 
 function needsOf(settings: SamplingSettings): PathReason[] {

@@ -1,4 +1,12 @@
-import type { AppSettings, ConversationSummary, MessageView, SamplingSettings, TokenDetail } from '../wire';
+import type {
+	AppSettings,
+	AttachmentView,
+	ConversationSummary,
+	MessageView,
+	SamplingSettings,
+	ScrollPlace,
+	TokenDetail,
+} from '../wire';
 import { answers } from './answers';
 import type { Scenario } from './scenarios';
 
@@ -12,6 +20,8 @@ export interface Stored {
 	/** What was recorded of the tokens, by message. */
 	details: Record<string, TokenDetail[]>;
 	draft: string;
+	draftAttachments: AttachmentView[];
+	scroll: ScrollPlace | null;
 	settings: SamplingSettings;
 	isDeleted: boolean;
 }
@@ -20,6 +30,8 @@ interface Saved {
 	nextId: number;
 	settings: AppSettings;
 	conversations: Stored[];
+	/** Texts of attachments, by id. */
+	attached: Record<string, string>;
 }
 
 const storageKey = 'braid-scripted-history';
@@ -29,6 +41,7 @@ export class ScriptedHistory {
 	nextId: number;
 	settings: AppSettings;
 	conversations: Stored[];
+	attached: Record<string, string>;
 	interruptedAnswers = 0;
 
 	constructor(scenario: Scenario) {
@@ -37,13 +50,14 @@ export class ScriptedHistory {
 		this.nextId = saved.nextId;
 		this.settings = saved.settings;
 		this.conversations = saved.conversations;
+		this.attached = saved.attached;
 		this.#markInterrupted();
 		this.save();
 	}
 
 	save() {
-		const { nextId, settings, conversations } = this;
-		sessionStorage.setItem(storageKey, JSON.stringify({ nextId, settings, conversations }));
+		const { nextId, settings, conversations, attached } = this;
+		sessionStorage.setItem(storageKey, JSON.stringify({ nextId, settings, conversations, attached }));
 	}
 
 	add(): Stored {
@@ -123,6 +137,8 @@ function emptyConversation(id: string, settings: SamplingSettings): Stored {
 		leafId: null,
 		details: {},
 		draft: '',
+		draftAttachments: [],
+		scroll: null,
 		settings,
 		isDeleted: false,
 	};
@@ -157,6 +173,7 @@ function firstStart(scenario: Scenario): Saved {
 			hasSeenWelcome: !scenario.isFirstStart,
 		},
 		conversations,
+		attached: {},
 	};
 }
 

@@ -1,5 +1,6 @@
 import { CommandFailure } from '../backend';
 import type { ConversationView } from '../wire';
+import type { ScriptedAnswers } from './running';
 import type { ScriptedEngine } from './engine';
 import type { ScriptedHistory, Stored } from './history';
 import type { Scenario } from './scenarios';
@@ -11,6 +12,7 @@ export interface ScriptedParts {
 	scenario: Scenario;
 	history: ScriptedHistory;
 	engine: ScriptedEngine;
+	running: ScriptedAnswers;
 	/** Throws `conversationNotFound`. */
 	conversation: (id: string) => Stored;
 	view: (id: string) => ConversationView;
