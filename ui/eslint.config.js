@@ -19,7 +19,7 @@ const noFake = {
 	message: "Import '#backend'; the build decides which one it is.",
 };
 const onlyShared = {
-	regex: '(/lib/|components/(chat|engine|models)|views/)',
+	regex: '(/lib/(?!i18n/)|components/(chat|engine|models)|views/)',
 	message: 'Shared components know nothing of the domain: pass props.',
 };
 

@@ -1,3 +1,6 @@
+import { t, wordsFor } from './i18n/language.svelte';
+import type { WordKey } from './i18n/catalogue';
+
 /** What keys do in the whole window. */
 export type WindowAction =
 	| 'palette'
@@ -20,56 +23,54 @@ export type WindowAction =
 /** What keys do while a message is written; the field itself does it. */
 export type WritingAction = 'send' | 'newLine';
 
+export type ShortcutGroup = 'general' | 'tabs' | 'view' | 'writing';
+
 interface Entry<A> {
 	action: A;
-	/** What it does, as the sheet, the palette and tooltips say it. */
-	words: string;
-	group: 'General' | 'Tabs' | 'View' | 'Writing';
+	group: ShortcutGroup;
 	/**
 	 * Key presses that do it, the one to be shown first. `Mod` is Cmd on a Mac and Ctrl elsewhere; `Ctrl` is Ctrl
 	 * everywhere. A sign stands for itself, whether the layout needs Shift for it or not.
 	 */
 	keys: readonly [string, ...string[]];
 	/** How its keys are shown where the first does not say it all. */
-	shown?: string;
+	shown?: WordKey;
 }
 
 /** The only place that says what keys do in the window. */
 export const windowShortcuts: readonly Entry<WindowAction>[] = [
-	{ action: 'palette', words: 'Find a command', group: 'General', keys: ['Mod+K'] },
+	{ action: 'palette', group: 'general', keys: ['Mod+K'] },
 	{
 		action: 'sheet',
-		words: 'Keyboard shortcuts',
-		group: 'General',
+		group: 'general',
 		keys: ['Mod+/', '?'],
-		shown: 'Mod+/ or ?',
+		shown: 'commands:sheetKeys',
 	},
-	{ action: 'search', words: 'Search conversations', group: 'General', keys: ['Mod+F'] },
-	{ action: 'settings', words: 'Settings', group: 'General', keys: ['Mod+,'] },
-	{ action: 'models', words: 'Models', group: 'General', keys: ['Mod+Shift+M'] },
-	{ action: 'escape', words: 'Close what is open, else stop the answer', group: 'General', keys: ['Escape'] },
-	{ action: 'newTab', words: 'New tab', group: 'Tabs', keys: ['Mod+T'] },
-	{ action: 'closeTab', words: 'Close tab', group: 'Tabs', keys: ['Mod+W'] },
-	{ action: 'nextTab', words: 'Next tab', group: 'Tabs', keys: ['Ctrl+Tab'] },
-	{ action: 'previousTab', words: 'Previous tab', group: 'Tabs', keys: ['Ctrl+Shift+Tab'] },
+	{ action: 'search', group: 'general', keys: ['Mod+F'] },
+	{ action: 'settings', group: 'general', keys: ['Mod+,'] },
+	{ action: 'models', group: 'general', keys: ['Mod+Shift+M'] },
+	{ action: 'escape', group: 'general', keys: ['Escape'] },
+	{ action: 'newTab', group: 'tabs', keys: ['Mod+T'] },
+	{ action: 'closeTab', group: 'tabs', keys: ['Mod+W'] },
+	{ action: 'nextTab', group: 'tabs', keys: ['Ctrl+Tab'] },
+	{ action: 'previousTab', group: 'tabs', keys: ['Ctrl+Shift+Tab'] },
 	{
 		action: 'showTab',
-		words: 'Tab by its place',
-		group: 'Tabs',
+		group: 'tabs',
 		keys: ['Mod+1', 'Mod+2', 'Mod+3', 'Mod+4', 'Mod+5', 'Mod+6', 'Mod+7', 'Mod+8', 'Mod+9'],
-		shown: 'Mod+1 to Mod+9',
+		shown: 'commands:showTabKeys',
 	},
-	{ action: 'sidebar', words: 'Conversations', group: 'View', keys: ['Mod+B'] },
-	{ action: 'overlay', words: 'Performance', group: 'View', keys: ['Mod+Shift+P'] },
-	{ action: 'largerText', words: 'Larger text', group: 'View', keys: ['Mod++', 'Mod+='] },
-	{ action: 'smallerText', words: 'Smaller text', group: 'View', keys: ['Mod+-'] },
-	{ action: 'usualText', words: 'Usual text size', group: 'View', keys: ['Mod+0'] },
+	{ action: 'sidebar', group: 'view', keys: ['Mod+B'] },
+	{ action: 'overlay', group: 'view', keys: ['Mod+Shift+P'] },
+	{ action: 'largerText', group: 'view', keys: ['Mod++', 'Mod+='] },
+	{ action: 'smallerText', group: 'view', keys: ['Mod+-'] },
+	{ action: 'usualText', group: 'view', keys: ['Mod+0'] },
 ];
 
 /** What the field of a message does with keys; `isSendKey` decides which of the two an Enter is. */
 export const writingShortcuts: readonly Entry<WritingAction>[] = [
-	{ action: 'send', words: 'Send the message', group: 'Writing', keys: ['Enter'] },
-	{ action: 'newLine', words: 'New line', group: 'Writing', keys: ['Shift+Enter'] },
+	{ action: 'send', group: 'writing', keys: ['Enter'] },
+	{ action: 'newLine', group: 'writing', keys: ['Shift+Enter'] },
 ];
 
 export type Platform = 'mac' | 'other';
@@ -108,9 +109,17 @@ export function keysOf(action: WindowAction): string {
 	return entryOf(action).keys[0];
 }
 
-/** What an action does, in words. */
-export function wordsOf(action: WindowAction): string {
-	return entryOf(action).words;
+/** What the entries of a group are about. */
+export const groupWords = wordsFor<ShortcutGroup>({
+	general: 'commands:groupGeneral',
+	tabs: 'commands:groupTabs',
+	view: 'commands:groupView',
+	writing: 'commands:groupWriting',
+});
+
+/** What an action does, as the sheet, the palette and tooltips say it. */
+export function wordsOf(action: WindowAction | WritingAction): string {
+	return t(`commands:${action}`);
 }
 
 function entryOf(action: WindowAction): Entry<WindowAction> {

@@ -11,6 +11,7 @@ import { wordingOf } from './ipc/errors';
 import type { AppStart, GateMode, OverlapMode, SearchHit } from './ipc/wire';
 import type { Notices } from './notices.svelte';
 import { bytes } from './format';
+import { t } from './i18n/language.svelte';
 import { ModelsState } from './models/models.svelte';
 import { newsWords } from './models/newsWords';
 import type { StatusChanges } from './models/statusChanges';
@@ -61,12 +62,7 @@ export class Workspace {
 		this.tabs.restore(start.settings.openTabs, start.settings.activeTab);
 		if (this.tabs.open.length === 0) await this.newTab();
 		if (start.interruptedAnswers > 0) {
-			const many = start.interruptedAnswers > 1;
-			this.notices.say(
-				many
-					? `${start.interruptedAnswers} answers were interrupted when Braid last closed. Their text is kept.`
-					: 'One answer was interrupted when Braid last closed. Its text is kept.',
-			);
+			this.notices.say(t('conversations:interrupted', { count: start.interruptedAnswers }));
 		}
 	}
 
@@ -113,8 +109,8 @@ export class Workspace {
 			else await this.conversations.refresh();
 		});
 		if (wasAnswering) {
-			this.notices.say(`“${this.conversations.titleOf(id)}” was closed and its answer stopped.`, {
-				action: { label: 'Reopen', run: () => this.showConversation(id) },
+			this.notices.say(t('conversations:closedAnswering', { title: this.conversations.titleOf(id) }), {
+				action: { label: t('conversations:reopen'), run: () => this.showConversation(id) },
 			});
 		}
 		if (this.tabs.open.length === 0) await this.newTab();
@@ -138,7 +134,9 @@ export class Workspace {
 			await tab?.close();
 			await this.conversations.remove(id);
 			const undo = () => void this.#undelete(id, tab);
-			this.notices.say(`“${title}” was deleted.`, { action: { label: 'Undo', run: undo } });
+			this.notices.say(t('conversations:deleted', { title }), {
+				action: { label: t('conversations:undo'), run: undo },
+			});
 		});
 		this.#saveTabs();
 		if (this.tabs.open.length === 0) await this.newTab();

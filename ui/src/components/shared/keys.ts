@@ -1,3 +1,5 @@
+import { t } from '../../lib/i18n/language.svelte';
+
 const macSigns = [
 	['Mod+Shift+', '⇧⌘'],
 	['Ctrl+Shift+', '⌃⇧'],
@@ -9,8 +11,19 @@ const macSigns = [
 /** Whether this computer is a Mac, whose keys do other things. */
 export const platform = /^Mac/.test(globalThis.navigator?.platform ?? '') ? 'mac' : 'other';
 
-/** How keys are written on this computer: "⇧⌘P" on a Mac, "Ctrl+Shift+P" elsewhere. `keys`: "Mod+Shift+P". */
+/**
+ * How keys are written on this computer, in the window's language: "⇧⌘P" on a Mac, "Ctrl+Shift+P" elsewhere. `keys`:
+ * "Mod+Shift+P".
+ */
 export function shortcutLabel(keys: string, on: 'mac' | 'other' = platform): string {
-	if (on === 'other') return keys.replaceAll('Mod+', 'Ctrl+');
-	return macSigns.reduce((written, [name, sign]) => written.replaceAll(name, sign), keys);
+	const signs =
+		on === 'mac' ? macSigns.reduce((shown, [name, sign]) => shown.replaceAll(name, sign), keys) : keys;
+	const printed: Record<string, string> = {
+		Mod: t('commands:keyCtrl'),
+		Ctrl: t('commands:keyCtrl'),
+		Shift: t('commands:keyShift'),
+		Enter: t('commands:keyEnter'),
+		Escape: t('commands:keyEscape'),
+	};
+	return signs.replace(/Mod|Ctrl|Shift|Enter|Escape/g, (name) => printed[name] ?? name);
 }

@@ -1,3 +1,4 @@
+import { t } from '../i18n/language.svelte';
 import { asFailure, type Backend, type CommandFailure } from '../ipc/backend';
 import type { SearchHit } from '../ipc/wire';
 
@@ -38,9 +39,10 @@ export class ConversationSearch {
 	get said(): string {
 		if (!this.isActive || this.hits === null) return '';
 		const count = this.hits.length;
-		if (count === 0) return 'Nothing was found. Fewer or other words may help.';
-		if (count === 1) return 'One conversation was found.';
-		return `${count}${count === mostHits ? ' or more' : ''} conversations were found.`;
+		if (count === 0) return t('conversations:foundNone');
+		return count === mostHits
+			? t('conversations:foundOrMore', { count })
+			: t('conversations:foundCount', { count });
 	}
 
 	/** Attachment for the field. */

@@ -1,7 +1,6 @@
+import { t } from '../i18n/language.svelte';
 import type { Backend } from '../ipc/backend';
 import type { ConversationSummary } from '../ipc/wire';
-
-export const untitled = 'New conversation';
 
 /** The sidebar's list, latest first, as Rust has it. */
 export class Conversations {
@@ -18,7 +17,7 @@ export class Conversations {
 
 	/** Name on screen. */
 	titleOf(id: string): string {
-		return this.byId(id)?.title.trim() || untitled;
+		return this.byId(id)?.title.trim() || t('conversations:untitled');
 	}
 
 	async refresh(): Promise<void> {

@@ -1,3 +1,4 @@
+import { t, wordsFor } from '../i18n/language.svelte';
 import type { GateMode, GatePath, PathReason, SamplingSettings } from '../ipc/wire';
 
 /** How a tab's row is sampled, as drawn: solid, hatched or hollow. */
@@ -11,79 +12,85 @@ export interface PathMark {
 	explanation: string;
 }
 
-export const reasonLabel: Record<PathReason, string> = {
-	structuredMask: 'structured output',
-	thinkingOverride: 'thinking budget',
-	logprobs: 'logprobs',
-	tokenBias: 'logit bias',
-	biasTrace: 'bias trace',
-	historyPenalty: 'penalties',
-	unsupportedSampler: 'special sampler',
-	customProcessor: 'host processor',
-	quarantined: 'error on the last step',
-	mixedSettings: 'mixed settings',
-	singleRow: 'one row',
-	widthOverflow: 'full width',
-	forcedReference: 'reference run',
-	repeatedEvalFailure: 'recovering from a fault',
-};
+export const reasonLabel = wordsFor<PathReason>({
+	structuredMask: 'engine:reasonStructuredMask',
+	thinkingOverride: 'engine:reasonThinkingOverride',
+	logprobs: 'engine:reasonLogprobs',
+	tokenBias: 'engine:reasonTokenBias',
+	biasTrace: 'engine:reasonBiasTrace',
+	historyPenalty: 'engine:reasonHistoryPenalty',
+	unsupportedSampler: 'engine:reasonUnsupportedSampler',
+	customProcessor: 'engine:reasonCustomProcessor',
+	quarantined: 'engine:reasonQuarantined',
+	mixedSettings: 'engine:reasonMixedSettings',
+	singleRow: 'engine:reasonSingleRow',
+	widthOverflow: 'engine:reasonWidthOverflow',
+	forcedReference: 'engine:reasonForcedReference',
+	repeatedEvalFailure: 'engine:reasonRepeatedEvalFailure',
+});
 
-const reasonClause: Record<PathReason, string> = {
-	structuredMask: 'its output must match a structure',
-	thinkingOverride: 'its thinking has a budget',
-	logprobs: 'logprobs are recorded',
-	tokenBias: 'single tokens have a bias',
-	biasTrace: 'the effect of the bias is recorded',
-	historyPenalty: 'tokens that occurred are penalised',
-	unsupportedSampler: 'its sampler has no place in the shared step',
-	customProcessor: 'the host edits its logits',
-	quarantined: 'its latest step failed',
-	mixedSettings: 'the tabs’ sampling settings differ',
-	singleRow: 'it is alone in the batch',
-	widthOverflow: 'the shortlist of likely tokens was too short',
-	forcedReference: 'the reference path was asked for',
-	repeatedEvalFailure: 'the shared step failed a moment ago',
-};
+const reasonClause = wordsFor<PathReason>({
+	structuredMask: 'engine:clauseStructuredMask',
+	thinkingOverride: 'engine:clauseThinkingOverride',
+	logprobs: 'engine:clauseLogprobs',
+	tokenBias: 'engine:clauseTokenBias',
+	biasTrace: 'engine:clauseBiasTrace',
+	historyPenalty: 'engine:clauseHistoryPenalty',
+	unsupportedSampler: 'engine:clauseUnsupportedSampler',
+	customProcessor: 'engine:clauseCustomProcessor',
+	quarantined: 'engine:clauseQuarantined',
+	mixedSettings: 'engine:clauseMixedSettings',
+	singleRow: 'engine:clauseSingleRow',
+	widthOverflow: 'engine:clauseWidthOverflow',
+	forcedReference: 'engine:clauseForcedReference',
+	repeatedEvalFailure: 'engine:clauseRepeatedEvalFailure',
+});
 
 /** What rides inside the fused graph, by the reason that asked for it. The others say nothing about the graph. */
-const featureLabel: Partial<Record<PathReason, string>> = {
-	structuredMask: 'mask',
-	thinkingOverride: 'forced tokens',
-	logprobs: 'logprobs',
-	tokenBias: 'bias',
-	biasTrace: 'bias trace',
-	historyPenalty: 'penalties',
-	widthOverflow: 'full width',
-};
+const featureLabel: Partial<Record<PathReason, string>> = wordsFor({
+	structuredMask: 'engine:featureMask',
+	thinkingOverride: 'engine:featureForcedTokens',
+	logprobs: 'engine:featureLogprobs',
+	tokenBias: 'engine:featureBias',
+	biasTrace: 'engine:featureBiasTrace',
+	historyPenalty: 'engine:featurePenalties',
+	widthOverflow: 'engine:featureFullWidth',
+});
 
 /** The mark of a row, from what the engine did on its latest steps. */
 export function pathMark(gate: GatePath, titleOf: (conversationId: string) => string): PathMark {
 	if (gate.path === 'fused') return fusedMark(gate);
-	const labels = gate.reasons.map((reason) => reasonLabel[reason]).join(', ');
+	const reasons = listed(gate.reasons.map((reason) => reasonLabel[reason]));
 	if (gate.causedByConversationId !== null) {
-		const cause = titleOf(gate.causedByConversationId);
+		const title = titleOf(gate.causedByConversationId);
 		return {
 			kind: 'slowed',
-			label: `slowed by “${cause}”`,
-			explanation: `Sampled per row because of the tab “${cause}”${labels ? ` (${labels})` : ''}.`,
+			label: t('engine:slowedBy', { title }),
+			explanation: reasons
+				? t('engine:slowedByWhyReasons', { title, reasons })
+				: t('engine:slowedByWhy', { title }),
 		};
 	}
-	const clauses = gate.reasons.map((reason) => reasonClause[reason]).join(' and ');
+	const clauses = gate.reasons.map((reason) => reasonClause[reason]).join(t('engine:clauseSeparator'));
 	return {
 		kind: 'perRow',
-		label: labels ? `per row: ${labels}` : 'per row',
-		explanation: `Sampled on its own${clauses ? ` because ${clauses}` : ''}.`,
+		label: reasons ? t('engine:perRowReasons', { reasons }) : t('engine:perRow'),
+		explanation: clauses ? t('engine:perRowWhyClauses', { clauses }) : t('engine:perRowWhy'),
 	};
 }
 
 function fusedMark(gate: GatePath): PathMark {
-	const features = gate.reasons.flatMap((reason) => featureLabel[reason] ?? []);
-	const inside = features.length > 0 ? `, with its ${features.join(', ')} inside` : '';
+	const features = listed(gate.reasons.flatMap((reason) => featureLabel[reason] ?? []));
 	return {
 		kind: 'fused',
-		label: features.length > 0 ? `fused with ${features.join(', ')}` : 'fused',
-		explanation: `Sampled in the one step that all fused tabs share${inside}.`,
+		label: features ? t('engine:fusedWith', { features }) : t('engine:fused'),
+		explanation: features ? t('engine:fusedWhyFeatures', { features }) : t('engine:fusedWhy'),
 	};
+}
+
+/** Words one after the other, as the language lists them. */
+export function listed(words: readonly string[]): string {
+	return words.join(t('engine:listSeparator'));
 }
 
 /** Keys that the gate compares to call settings mixed. Seeds are per row and never break the batch. */
@@ -94,7 +101,11 @@ function samplingKey(settings: SamplingSettings): string {
 	return [temperature, topP, topK, minP, xtc?.threshold, xtc?.probability].join('/');
 }
 
-const structureName = { jsonSchema: 'JSON schema', regex: 'regex', lark: 'grammar' } as const;
+const structureName = wordsFor({
+	jsonSchema: 'engine:structureJsonSchema',
+	regex: 'engine:structureRegex',
+	lark: 'engine:structureLark',
+});
 
 /** What a tab's settings need beyond plain sampling, in words. */
 function needs(settings: SamplingSettings, hasThinking: boolean): string[] {
@@ -129,16 +140,16 @@ export function forecastPath(
 	if (mode === 'folded') return [];
 	const notes: string[] = [];
 	const isStrict = mode === 'strict';
-	const takesOthers = isStrict && others.length > 0 ? ' and take the other tabs with it (Strict)' : '';
-	const own = needs(settings, hasThinking);
+	const own = listed(needs(settings, hasThinking));
 	const ofOthers = others.find((other) => needs(other, hasThinking).length > 0);
-	if (own.length > 0) notes.push(`This tab will sample per row: ${own.join(', ')}${takesOthers}.`);
+	if (own && isStrict && others.length > 0) notes.push(t('engine:forecastOwnTakesOthers', { needs: own }));
+	else if (own) notes.push(t('engine:forecastOwn', { needs: own }));
 	else if (isStrict && ofOthers) {
-		const [need] = needs(ofOthers, hasThinking);
-		notes.push(`This tab will sample per row: another tab asks for ${need} (Strict).`);
+		const [need = ''] = needs(ofOthers, hasThinking);
+		notes.push(t('engine:forecastOther', { need }));
 	}
 	if (isStrict && others.some((other) => samplingKey(other) !== samplingKey(settings))) {
-		notes.push('The batch will sample per row: this tab’s settings differ from the other tabs (Strict).');
+		notes.push(t('engine:forecastMixed'));
 	}
 	return notes;
 }

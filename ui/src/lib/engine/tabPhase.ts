@@ -1,3 +1,5 @@
+import { percent } from '../format';
+import { t } from '../i18n/language.svelte';
 import type { AnswerPhase } from '../chat/applyStreamEvents';
 import type { MessageState, RowStatus } from '../ipc/wire';
 
@@ -28,31 +30,38 @@ export interface PhaseFacts {
 export function tabPhase({ row, stream, isRunning, lastState }: PhaseFacts): TabPhase {
 	if (stream && stream.kind !== 'ended' && stream.kind !== 'starting') return fromStream(stream);
 	if (row && isRunning) return fromRow(row);
-	if (isRunning) return { kind: 'queued', label: 'Starting', progress: null };
-	if (lastState === 'failed') return { kind: 'failed', label: 'Failed', progress: null };
-	if (lastState === 'stopped') return { kind: 'stopped', label: 'Stopped', progress: null };
-	if (lastState === 'interrupted') return { kind: 'stopped', label: 'Interrupted', progress: null };
-	return { kind: 'idle', label: 'Idle', progress: null };
+	if (isRunning) return { kind: 'queued', label: t('engine:phaseStarting'), progress: null };
+	if (lastState === 'failed') return { kind: 'failed', label: t('engine:phaseFailed'), progress: null };
+	if (lastState === 'stopped') return { kind: 'stopped', label: t('engine:phaseStopped'), progress: null };
+	if (lastState === 'interrupted')
+		return { kind: 'stopped', label: t('engine:phaseInterrupted'), progress: null };
+	return { kind: 'idle', label: t('engine:phaseIdle'), progress: null };
 }
 
 function fromStream(stream: Exclude<AnswerPhase, { kind: 'ended' | 'starting' }>): TabPhase {
 	if (stream.kind === 'queued') return queued(stream.ahead);
 	if (stream.kind === 'prefilling') return reading(stream.doneTokens, stream.totalTokens);
-	if (stream.kind === 'thinking') return { kind: 'thinking', label: 'Thinking', progress: null };
-	return { kind: 'decoding', label: 'Answering', progress: null };
+	if (stream.kind === 'thinking')
+		return { kind: 'thinking', label: t('engine:phaseThinking'), progress: null };
+	return { kind: 'decoding', label: t('engine:phaseAnswering'), progress: null };
 }
 
 function fromRow(row: RowStatus): TabPhase {
 	if (row.phase === 'queued') return queued(row.ahead);
 	if (row.phase === 'prefilling') return reading(row.prefillDoneTokens, row.promptTokens);
-	return { kind: 'decoding', label: 'Answering', progress: null };
+	return { kind: 'decoding', label: t('engine:phaseAnswering'), progress: null };
 }
 
 function queued(ahead: number): TabPhase {
-	return { kind: 'queued', label: ahead === 0 ? 'Queued, next' : `Queued, ${ahead} ahead`, progress: null };
+	const label = ahead === 0 ? t('engine:phaseQueuedNext') : t('engine:phaseQueued', { count: ahead });
+	return { kind: 'queued', label, progress: null };
 }
 
 function reading(doneTokens: number, totalTokens: number): TabPhase {
 	const progress = totalTokens === 0 ? 0 : Math.min(1, doneTokens / totalTokens);
-	return { kind: 'prefilling', label: `Reading ${Math.floor(progress * 100)} %`, progress };
+	return {
+		kind: 'prefilling',
+		label: t('engine:phaseReading', { percent: percent(Math.floor(progress * 100)) }),
+		progress,
+	};
 }

@@ -1,7 +1,12 @@
 import app from '../../locales/en/app.json';
+import commands from '../../locales/en/commands.json';
+import conversations from '../../locales/en/conversations.json';
+import engine from '../../locales/en/engine.json';
+import settings from '../../locales/en/settings.json';
+import units from '../../locales/en/units.json';
 
 /** English words by namespace: the list that every other language is held to. One file each, one line each. */
-export const english = { app };
+export const english = { app, commands, conversations, engine, settings, units };
 
 type Catalogue = typeof english;
 

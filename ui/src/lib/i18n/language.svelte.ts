@@ -1,5 +1,6 @@
 import i18next from 'i18next';
 import { catalogues, type WordKey } from './catalogue';
+import { grouped } from './grouped';
 
 const fallback = 'en';
 
@@ -14,7 +15,13 @@ void i18next.init({
 	fallbackLng: fallback,
 	resources: catalogues,
 	defaultNS: 'app',
-	interpolation: { escapeValue: false },
+	// Keys are flat; a dot in one would be a path.
+	keySeparator: false,
+	interpolation: {
+		escapeValue: false,
+		alwaysFormat: true,
+		format: (value: unknown) => (typeof value === 'number' ? grouped(value) : String(value)),
+	},
 	initAsync: false,
 	showSupportNotice: false,
 });
@@ -51,11 +58,21 @@ export function language(): string {
 
 /**
  * Words for a key, in the window's language: `t('chat:stop')`, `t('chat:files', { count: 2 })`. Reading it in a
- * component or in `$derived` follows the language.
+ * component or in `$derived` follows the language. A slot that is a number is a count and is written in groups of
+ * three digits; pass any other number as text.
  */
 export function t(key: WordKey, slots: Record<string, string | number> = {}): string {
 	void current.tag;
 	return i18next.t(key, slots);
+}
+
+/** A table of words that follows the language: each is looked up when it is read. */
+export function wordsFor<Name extends string>(keys: Record<Name, WordKey>): Readonly<Record<Name, string>> {
+	const table = {} as Record<Name, string>;
+	for (const name of Object.keys(keys) as Name[]) {
+		Object.defineProperty(table, name, { enumerable: true, get: () => t(keys[name]) });
+	}
+	return table;
 }
 
 /** A language's own name. */

@@ -1,7 +1,8 @@
 import { gateModeWords, overlapWords } from '../engine/modes';
+import { t } from '../i18n/language.svelte';
 import type { GateMode, OverlapMode } from '../ipc/wire';
 import { stepTextSize, usualTextSize } from '../settings/textSize';
-import { themeNames } from '../settings/theme';
+import { themes, themeWords } from '../settings/theme';
 import { keysOf, wordsOf, type WindowAction } from '../shortcuts';
 import { runShortcut } from '../windowActions';
 import type { Workspace } from '../workspace.svelte';
@@ -66,24 +67,24 @@ function ofShortcut(
 
 function tabCommands(workspace: Workspace): Command[] {
 	const { tabs } = workspace;
-	const isAlone = tabs.open.length < 2 && 'There is no other tab';
+	const isAlone = tabs.open.length < 2 && t('commands:noOtherTab');
 	return [
-		ofShortcut(workspace, 'newTab', 'Tabs'),
-		ofShortcut(workspace, 'closeTab', 'Tabs'),
-		ofShortcut(workspace, 'nextTab', 'Tabs', { blockedBecause: isAlone }),
-		ofShortcut(workspace, 'previousTab', 'Tabs', { blockedBecause: isAlone }),
+		ofShortcut(workspace, 'newTab', t('commands:groupTabs')),
+		ofShortcut(workspace, 'closeTab', t('commands:groupTabs')),
+		ofShortcut(workspace, 'nextTab', t('commands:groupTabs'), { blockedBecause: isAlone }),
+		ofShortcut(workspace, 'previousTab', t('commands:groupTabs'), { blockedBecause: isAlone }),
 		{
 			id: 'stopAnswer',
-			title: 'Stop the answer',
-			group: 'Tabs',
+			title: t('commands:stopAnswer'),
+			group: t('commands:groupTabs'),
 			keys: null,
-			blockedBecause: tabs.active?.isAnswering ? null : 'No answer is being written in this tab',
+			blockedBecause: tabs.active?.isAnswering ? null : t('commands:noAnswer'),
 			run: () => void tabs.active?.stop(),
 		},
 		{
 			id: 'tabSettings',
-			title: 'Settings of this tab',
-			group: 'Tabs',
+			title: t('commands:tabSettings'),
+			group: t('commands:groupTabs'),
 			keys: null,
 			blockedBecause: null,
 			run: () => {
@@ -99,35 +100,35 @@ function viewCommands(workspace: Workspace): Command[] {
 	const { isSidebarOpen, isOverlayOpen, textSizePercent, theme } = settings.value;
 	const isEnd = (by: 1 | -1) => stepTextSize(textSizePercent, by) === textSizePercent;
 	const open = (screen: 'settings' | 'models') => ({
-		...ofShortcut(workspace, screen, 'View'),
-		blockedBecause: workspace.screen === screen ? 'It is shown already' : null,
+		...ofShortcut(workspace, screen, t('commands:groupView')),
+		blockedBecause: workspace.screen === screen ? t('commands:shownAlready') : null,
 	});
 	return [
-		ofShortcut(workspace, 'search', 'View'),
+		ofShortcut(workspace, 'search', t('commands:groupView')),
 		open('models'),
 		open('settings'),
-		ofShortcut(workspace, 'sidebar', 'View', {
-			title: isSidebarOpen ? 'Hide the sidebar of conversations' : 'Show the sidebar of conversations',
+		ofShortcut(workspace, 'sidebar', t('commands:groupView'), {
+			title: isSidebarOpen ? t('commands:hideSidebar') : t('commands:showSidebar'),
 		}),
-		ofShortcut(workspace, 'overlay', 'View', {
-			title: isOverlayOpen ? 'Hide the performance overlay' : 'Show the performance overlay',
+		ofShortcut(workspace, 'overlay', t('commands:groupView'), {
+			title: isOverlayOpen ? t('commands:hideOverlay') : t('commands:showOverlay'),
 		}),
-		ofShortcut(workspace, 'sheet', 'View'),
-		ofShortcut(workspace, 'largerText', 'View', {
-			blockedBecause: isEnd(1) && 'Text is as large as it gets',
+		ofShortcut(workspace, 'sheet', t('commands:groupView')),
+		ofShortcut(workspace, 'largerText', t('commands:groupView'), {
+			blockedBecause: isEnd(1) && t('commands:textLargest'),
 		}),
-		ofShortcut(workspace, 'smallerText', 'View', {
-			blockedBecause: isEnd(-1) && 'Text is as small as it gets',
+		ofShortcut(workspace, 'smallerText', t('commands:groupView'), {
+			blockedBecause: isEnd(-1) && t('commands:textSmallest'),
 		}),
-		ofShortcut(workspace, 'usualText', 'View', {
-			blockedBecause: textSizePercent === usualTextSize && 'Text has its usual size',
+		ofShortcut(workspace, 'usualText', t('commands:groupView'), {
+			blockedBecause: textSizePercent === usualTextSize && t('commands:textUsual'),
 		}),
-		...themeNames.map(({ value, label }) => ({
+		...themes.map((value) => ({
 			id: `theme-${value}`,
-			title: `Theme: ${label}`,
-			group: 'View',
+			title: t('commands:theme', { name: themeWords[value] }),
+			group: t('commands:groupView'),
 			keys: null,
-			blockedBecause: theme === value ? 'It is in use already' : null,
+			blockedBecause: theme === value ? t('commands:inUse') : null,
 			run: () => settings.change({ theme: value }),
 		})),
 	];
@@ -136,23 +137,23 @@ function viewCommands(workspace: Workspace): Command[] {
 function modelCommands(workspace: Workspace): Command[] {
 	const { models } = workspace;
 	const { load, status } = models;
-	const loading = load && `${models.nameOf(load.modelId)} is being loaded`;
-	const isLoaded = (modelId: string) => modelId === status?.loadedModelId && 'It is loaded already';
+	const loading = load && t('commands:isLoading', { name: models.nameOf(load.modelId) });
+	const isLoaded = (modelId: string) => modelId === status?.loadedModelId && t('commands:isLoaded');
 	return [
 		...models.usable.map(({ modelId, name }) => ({
 			id: `model-${modelId}`,
-			title: `Load ${name}`,
-			group: 'Models',
+			title: t('commands:loadModel', { name }),
+			group: t('commands:groupModels'),
 			keys: null,
 			blockedBecause: loading ?? (isLoaded(modelId) || null),
 			run: () => void workspace.pickModel(modelId),
 		})),
 		{
 			id: 'unloadModel',
-			title: 'Unload the model',
-			group: 'Models',
+			title: t('commands:unloadModel'),
+			group: t('commands:groupModels'),
 			keys: null,
-			blockedBecause: loading ?? (status?.loadedModelId ? null : 'No model is loaded'),
+			blockedBecause: loading ?? (status?.loadedModelId ? null : t('commands:noModel')),
 			run: () => void workspace.unloadModel(),
 		},
 	];
@@ -160,28 +161,28 @@ function modelCommands(workspace: Workspace): Command[] {
 
 function engineCommands(workspace: Workspace): Command[] {
 	const overlap = workspace.engine.status?.overlap ?? workspace.settings.value.overlap;
-	const inUse = 'It is in use already';
+	const inUse = t('commands:inUse');
 	return [
 		...(['strict', 'split', 'folded'] satisfies GateMode[]).map((mode) => ({
 			id: `mode-${mode}`,
-			title: `Batch mode: ${gateModeWords[mode].name}`,
-			group: 'Engine',
+			title: t('commands:gateMode', { name: gateModeWords[mode].name }),
+			group: t('commands:groupEngine'),
 			keys: null,
 			blockedBecause: workspace.gateMode === mode ? inUse : null,
 			run: () => void workspace.setGateMode(mode),
 		})),
 		...(['adaptive', 'on', 'off'] satisfies OverlapMode[]).map((mode) => ({
 			id: `overlap-${mode}`,
-			title: `Overlap: ${overlapWords[mode].name}`,
-			group: 'Engine',
+			title: t('commands:overlap', { name: overlapWords[mode].name }),
+			group: t('commands:groupEngine'),
 			keys: null,
 			blockedBecause: overlap === mode ? inUse : null,
 			run: () => void workspace.setOverlap(mode),
 		})),
 		{
 			id: 'restartEngine',
-			title: 'Restart the engine',
-			group: 'Engine',
+			title: t('commands:restartEngine'),
+			group: t('commands:groupEngine'),
 			keys: null,
 			blockedBecause: null,
 			run: () => void workspace.restartEngine(),
@@ -194,7 +195,7 @@ function conversationCommands(workspace: Workspace): Command[] {
 	return conversations.all.map(({ id }) => ({
 		id: `conversation-${id}`,
 		title: conversations.titleOf(id),
-		group: tabs.byId(id) ? 'Open conversation' : 'Conversation',
+		group: tabs.byId(id) ? t('commands:openConversation') : t('commands:conversation'),
 		keys: null,
 		blockedBecause: null,
 		run: () => workspace.showConversation(id),

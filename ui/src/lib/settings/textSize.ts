@@ -1,14 +1,18 @@
+import { wordsFor } from '../i18n/language.svelte';
+
 /** Text sizes in percent, smallest first: the steps that keys take. */
 export const textSizes = [90, 100, 110, 120, 130, 140, 150] as const;
 export const usualTextSize = 100;
 
 /** The sizes that have a name. */
-export const namedTextSizes = [
-	{ value: '90', label: 'Small' },
-	{ value: '100', label: 'Medium' },
-	{ value: '120', label: 'Large' },
-	{ value: '150', label: 'Largest' },
-] as const;
+export const namedTextSizes = ['90', '100', '120', '150'] as const;
+
+export const textSizeWords = wordsFor<(typeof namedTextSizes)[number]>({
+	90: 'settings:textSmall',
+	100: 'settings:textMedium',
+	120: 'settings:textLarge',
+	150: 'settings:textLargest',
+});
 
 const smallest = textSizes[0];
 const largest = textSizes[textSizes.length - 1] ?? usualTextSize;

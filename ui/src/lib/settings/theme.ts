@@ -1,10 +1,13 @@
+import { wordsFor } from '../i18n/language.svelte';
 import type { Theme } from '../ipc/wire';
 
-export const themeNames: readonly { value: Theme; label: string }[] = [
-	{ value: 'system', label: 'System' },
-	{ value: 'light', label: 'Light' },
-	{ value: 'dark', label: 'Dark' },
-];
+export const themes: readonly Theme[] = ['system', 'light', 'dark'];
+
+export const themeWords = wordsFor<Theme>({
+	system: 'settings:themeSystem',
+	light: 'settings:themeLight',
+	dark: 'settings:themeDark',
+});
 
 const systemIsDark = '(prefers-color-scheme: dark)';
 
