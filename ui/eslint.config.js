@@ -19,7 +19,7 @@ const noFake = {
 	message: "Import '#backend'; the build decides which one it is.",
 };
 const onlyShared = {
-	regex: '(/lib/(?!i18n/)|components/(chat|engine|models)|views/)',
+	regex: '(/lib/(?!i18n/)|components/(chat|engine|models|settings)|views/)',
 	message: 'Shared components know nothing of the domain: pass props.',
 };
 
@@ -69,7 +69,7 @@ export default ts.config(
 			onlyTypes,
 			noFake,
 			{
-				regex: '(components/(engine|models)|^\\.\\./(engine|models)|views/)',
+				regex: '(components/(engine|models|settings)|^\\.\\./(engine|models|settings)|views/)',
 				message: 'Domains meet in views.',
 			},
 		],
@@ -80,7 +80,10 @@ export default ts.config(
 			onlyTauri,
 			onlyTypes,
 			noFake,
-			{ regex: '(components/(chat|models)|^\\.\\./(chat|models)|views/)', message: 'Domains meet in views.' },
+			{
+				regex: '(components/(chat|models|settings)|^\\.\\./(chat|models|settings)|views/)',
+				message: 'Domains meet in views.',
+			},
 		],
 	),
 	fence(
@@ -89,7 +92,22 @@ export default ts.config(
 			onlyTauri,
 			onlyTypes,
 			noFake,
-			{ regex: '(components/(chat|engine)|^\\.\\./(chat|engine)|views/)', message: 'Domains meet in views.' },
+			{
+				regex: '(components/(chat|engine|settings)|^\\.\\./(chat|engine|settings)|views/)',
+				message: 'Domains meet in views.',
+			},
+		],
+	),
+	fence(
+		['src/components/settings/**'],
+		[
+			onlyTauri,
+			onlyTypes,
+			noFake,
+			{
+				regex: '(components/(chat|engine|models)|^\\.\\./(chat|engine|models)|views/)',
+				message: 'Domains meet in views.',
+			},
 		],
 	),
 	{

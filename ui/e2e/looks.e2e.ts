@@ -21,6 +21,7 @@ for (const colorScheme of ['light', 'dark'] as const) {
 		expect(await seriousFindings(page), 'with code, a receipt and tab settings').toEqual([]);
 		await page.keyboard.press('Escape');
 		await page.getByTestId('open-settings').click();
+		await page.getByTestId('settings-help').click();
 		await page.getByTestId('toggle-licences').click();
 		await page.getByTestId('licences').waitFor();
 		expect(await seriousFindings(page), 'in the settings').toEqual([]);

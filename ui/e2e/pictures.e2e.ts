@@ -47,6 +47,7 @@ for (const colorScheme of ['light', 'dark'] as const) {
 			await shot(page, 'strict');
 			await page.getByTestId('toggle-overlay').click();
 			await page.getByTestId('open-settings').click();
+			await page.getByTestId('settings-performance').click();
 			await page.waitForTimeout(300);
 			await shot(page, 'settings');
 			await page.close();

@@ -15,10 +15,27 @@ import { t } from './i18n/language.svelte';
 import { ModelsState } from './models/models.svelte';
 import { newsWords } from './models/newsWords';
 import type { StatusChanges } from './models/statusChanges';
+import { Benchmark } from './reports/benchmark.svelte';
+import { LocalServer } from './servers/localServer.svelte';
+import { RemoteServers } from './servers/remoteServers.svelte';
 import { Settings } from './settings/settings.svelte';
+import { Transfer } from './transfer/transfer.svelte';
 
 /** Which view fills the window. */
 export type Screen = 'chat' | 'settings' | 'models';
+
+/** Parts of the settings screen, in the order of its list. */
+export const settingsSections = [
+	'appearance',
+	'newChats',
+	'model',
+	'servers',
+	'localServer',
+	'performance',
+	'data',
+	'help',
+] as const;
+export type SettingsSection = (typeof settingsSections)[number];
 
 /** What lies over the window and takes all keys. */
 export type WindowDialog = 'palette' | 'sheet';
@@ -33,8 +50,13 @@ export class Workspace {
 	readonly tabs: Tabs;
 	readonly engine: EngineWatch;
 	readonly models: ModelsState;
+	readonly servers: RemoteServers;
+	readonly localServer: LocalServer;
+	readonly benchmark: Benchmark;
+	readonly transfer: Transfer;
 	readonly notices: Notices;
 	screen = $state<Screen>('chat');
+	settingsSection = $state<SettingsSection>('appearance');
 	/** Whether the active tab's settings are shown. */
 	isTabSettingsOpen = $state(false);
 	dialog = $state<WindowDialog | null>(null);
@@ -55,6 +77,10 @@ export class Workspace {
 			onNews: (news) => this.#tellNews(news),
 			onFailure: (thrown) => this.sayFailure(thrown),
 		});
+		this.servers = new RemoteServers(backend);
+		this.localServer = new LocalServer(backend);
+		this.benchmark = new Benchmark(backend);
+		this.transfer = new Transfer(backend);
 	}
 
 	/** Brings the last run's tabs back, or opens the first one. */
@@ -182,6 +208,12 @@ export class Workspace {
 	showModels(modelId: string | null = null) {
 		this.screen = 'models';
 		if (modelId !== null) this.models.ask(modelId);
+	}
+
+	/** Opens the settings at one of their parts. */
+	showSettings(section: SettingsSection) {
+		this.settingsSection = section;
+		this.screen = 'settings';
 	}
 
 	/** Shows `screen`, or the chat if it is shown already. */

@@ -1,12 +1,29 @@
 import app from '../../locales/en/app.json';
+import benchmark from '../../locales/en/benchmark.json';
 import commands from '../../locales/en/commands.json';
 import conversations from '../../locales/en/conversations.json';
 import engine from '../../locales/en/engine.json';
+import reports from '../../locales/en/reports.json';
+import sections from '../../locales/en/sections.json';
+import servers from '../../locales/en/servers.json';
 import settings from '../../locales/en/settings.json';
+import transfer from '../../locales/en/transfer.json';
 import units from '../../locales/en/units.json';
 
 /** English words by namespace: the list that every other language is held to. One file each, one line each. */
-export const english = { app, commands, conversations, engine, settings, units };
+export const english = {
+	app,
+	benchmark,
+	commands,
+	conversations,
+	engine,
+	reports,
+	sections,
+	servers,
+	settings,
+	transfer,
+	units,
+};
 
 type Catalogue = typeof english;
 
