@@ -386,6 +386,7 @@ fn history_code(error: &HistoryError) -> ErrorCode {
         | HistoryError::Migration(_)
         | HistoryError::Database(_) => ErrorCode::HistoryFailed,
         HistoryError::MessageNotFound(_)
+        | HistoryError::AnswerStreaming(_)
         | HistoryError::NotAUserMessage(_)
         | HistoryError::AnswerNotStreaming { .. }
         | HistoryError::InvalidJson { .. }

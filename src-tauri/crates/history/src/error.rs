@@ -79,6 +79,9 @@ pub enum HistoryError {
     /// No such message in the conversation meant.
     #[error("no message {0}")]
     MessageNotFound(MessageId),
+    /// The answer is being generated.
+    #[error("answer {0} is still being generated")]
+    AnswerStreaming(MessageId),
     /// An answer can only follow a user message.
     #[error("message {0} is not a user message")]
     NotAUserMessage(MessageId),

@@ -45,7 +45,9 @@ pub use backup::KEPT_BACKUPS;
 pub use conversations::{Conversation, ConversationSummary, PREVIEW_CHARS};
 pub use error::HistoryError;
 pub use ids::{ConversationId, MessageId};
-pub use messages::{AnswerEnd, AnswerPiece, FinishState, Message, MessageState, Role, Turn};
+pub use messages::{
+    AnswerEnd, AnswerPiece, Beginning, FannedTurn, FinishState, Message, MessageState, Role, Turn,
+};
 pub use search::{MAX_QUERY_WORDS, MAX_WORD_CHARS, Marked, SearchHit};
 
 /// Read connections at most.

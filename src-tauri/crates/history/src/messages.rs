@@ -2,6 +2,7 @@
 
 mod state;
 mod tree;
+mod versions;
 
 use sqlx::{Connection, SqliteConnection};
 
@@ -10,6 +11,7 @@ use crate::{ConversationId, Durability, History, HistoryError, MessageId, decode
 
 pub use state::{FinishState, MessageState, Role};
 pub use tree::read_path;
+pub use versions::{Beginning, FannedTurn};
 
 /// One message of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -269,11 +271,14 @@ impl History {
             return Err(not_streaming(&mut transaction, answer).await?);
         }
         if let Some(details) = &end.token_details_json {
-            sqlx::query("INSERT INTO token_details (message_id, details_json) VALUES (?1, ?2)")
-                .bind(answer)
-                .bind(details)
-                .execute(&mut *transaction)
-                .await?;
+            sqlx::query(
+                "INSERT INTO token_details (message_id, details_json) VALUES (?1, ?2)
+                 ON CONFLICT (message_id) DO UPDATE SET details_json = ?2",
+            )
+            .bind(answer)
+            .bind(details)
+            .execute(&mut *transaction)
+            .await?;
         }
         sqlx::query("DELETE FROM answer_pieces WHERE message_id = ?")
             .bind(answer)

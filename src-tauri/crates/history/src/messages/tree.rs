@@ -93,43 +93,79 @@ pub async fn newest_leaf_below(
     Ok(leaf)
 }
 
+/// Reads the messages that a common table `found (id)` names, oldest first.
+macro_rules! messages_sql {
+    ($found:literal) => {
+        concat!(
+            "WITH RECURSIVE ",
+            $found,
+            "
+             SELECT m.id, m.parent_id, m.role, m.state, m.created_at_ms, m.finished_at_ms,
+                    m.finish_reason, m.error_code, m.settings_json, m.receipt_json,
+                    CASE m.state WHEN 'streaming'
+                        THEN (SELECT coalesce(max(p.output_tokens), 0) FROM answer_pieces AS p
+                              WHERE p.message_id = m.id)
+                        ELSE m.output_tokens END AS output_tokens,
+                    CASE m.state WHEN 'streaming'
+                        THEN (SELECT coalesce(max(p.thinking_tokens), 0) FROM answer_pieces AS p
+                              WHERE p.message_id = m.id)
+                        ELSE m.thinking_tokens END AS thinking_tokens,
+                    CASE m.state WHEN 'streaming'
+                        THEN (SELECT coalesce(group_concat(p.thinking, '' ORDER BY p.seq), '')
+                              FROM answer_pieces AS p WHERE p.message_id = m.id)
+                        ELSE m.thinking END AS thinking,
+                    CASE m.state WHEN 'streaming'
+                        THEN (SELECT coalesce(group_concat(p.text, '' ORDER BY p.seq), '') FROM answer_pieces AS p
+                              WHERE p.message_id = m.id)
+                        ELSE m.text END AS text
+             FROM found JOIN messages AS m ON m.id = found.id
+             ORDER BY m.id"
+        )
+    };
+}
+
+const PATH: &str = messages_sql!(
+    "path (id, parent_id) AS (
+         SELECT id, parent_id FROM messages WHERE conversation_id = ?1 AND id = ?2
+         UNION
+         SELECT m.id, m.parent_id FROM path JOIN messages AS m ON m.id = path.parent_id
+     ),
+     found (id) AS (SELECT id FROM path)"
+);
+
+const VERSIONS: &str = messages_sql!(
+    "found (id) AS (
+         SELECT version.id FROM messages AS version JOIN messages AS meant
+             ON meant.conversation_id = ?1 AND meant.id = ?2
+         WHERE version.conversation_id = ?1 AND version.parent_id IS meant.parent_id
+     )"
+);
+
 /// The messages from the root to `leaf`; none if it is not in the conversation.
 pub async fn read_path(
     connection: &mut SqliteConnection,
     conversation: ConversationId,
     leaf: MessageId,
 ) -> Result<Vec<Message>, HistoryError> {
-    let rows = sqlx::query(
-        "WITH RECURSIVE path (id, parent_id) AS (
-             SELECT id, parent_id FROM messages WHERE conversation_id = ?1 AND id = ?2
-             UNION
-             SELECT m.id, m.parent_id FROM path JOIN messages AS m ON m.id = path.parent_id
-         )
-         SELECT m.id, m.parent_id, m.role, m.state, m.created_at_ms, m.finished_at_ms,
-                m.finish_reason, m.error_code, m.settings_json, m.receipt_json,
-                CASE m.state WHEN 'streaming'
-                    THEN (SELECT coalesce(max(p.output_tokens), 0) FROM answer_pieces AS p
-                          WHERE p.message_id = m.id)
-                    ELSE m.output_tokens END AS output_tokens,
-                CASE m.state WHEN 'streaming'
-                    THEN (SELECT coalesce(max(p.thinking_tokens), 0) FROM answer_pieces AS p
-                          WHERE p.message_id = m.id)
-                    ELSE m.thinking_tokens END AS thinking_tokens,
-                CASE m.state WHEN 'streaming'
-                    THEN (SELECT coalesce(group_concat(p.thinking, '' ORDER BY p.seq), '')
-                          FROM answer_pieces AS p WHERE p.message_id = m.id)
-                    ELSE m.thinking END AS thinking,
-                CASE m.state WHEN 'streaming'
-                    THEN (SELECT coalesce(group_concat(p.text, '' ORDER BY p.seq), '') FROM answer_pieces AS p
-                          WHERE p.message_id = m.id)
-                    ELSE m.text END AS text
-         FROM path JOIN messages AS m ON m.id = path.id
-         ORDER BY m.id",
-    )
-    .bind(conversation)
-    .bind(leaf)
-    .fetch_all(&mut *connection)
-    .await?;
+    read_messages(connection, PATH, conversation, leaf).await
+}
+
+/// The versions at the place of `message`; none if it is not in the conversation.
+pub async fn read_versions(
+    connection: &mut SqliteConnection,
+    conversation: ConversationId,
+    message: MessageId,
+) -> Result<Vec<Message>, HistoryError> {
+    read_messages(connection, VERSIONS, conversation, message).await
+}
+
+async fn read_messages(
+    connection: &mut SqliteConnection,
+    statement: &'static str,
+    conversation: ConversationId,
+    message: MessageId,
+) -> Result<Vec<Message>, HistoryError> {
+    let rows = sqlx::query(statement).bind(conversation).bind(message).fetch_all(&mut *connection).await?;
     let children = read_children(connection, conversation).await?;
     rows.iter().map(|row| read_message(row, &children)).collect()
 }
@@ -180,7 +216,8 @@ fn read_message(
     })
 }
 
-async fn require_conversation(
+/// Checks that a conversation is there and not deleted.
+pub async fn require_conversation(
     connection: &mut SqliteConnection,
     conversation: ConversationId,
 ) -> Result<(), HistoryError> {

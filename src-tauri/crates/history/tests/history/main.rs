@@ -9,4 +9,5 @@ mod settings;
 mod support;
 mod survival;
 mod turns;
+mod versions;
 mod writer;
