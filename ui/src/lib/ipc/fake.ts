@@ -21,7 +21,8 @@ export function createBackend(): Backend {
 	const name = new URLSearchParams(location.search).get('scenario') ?? 'fresh';
 	const scenario = scenarios[name];
 	if (!scenario) throw new Error(`no scenario is called ${name}`);
-	return scripted(scenario);
+	const tokensPerS = new URLSearchParams(location.search).get('rate');
+	return scripted(tokensPerS === null ? scenario : { ...scenario, stepMs: 1000 / Number(tokensPerS) });
 }
 
 /** The backend of one scenario. */

@@ -1,4 +1,5 @@
 import type { SamplingSettings } from '../wire';
+import { longAnswer } from './longTexts';
 
 /** What the scripted engine says: its thinking, then its answer, in tokens. */
 export interface AnswerScript {
@@ -14,6 +15,11 @@ export function scriptOf(conversation: number, settings: SamplingSettings): Answ
 	const thought = wantsThinking ? tokensOf(thoughts).slice(0, settings.thinkingBudget ?? undefined) : [];
 	const variant = json === null && settings.seed !== null ? `With seed ${settings.seed}: ` : '';
 	return { thinking: thought, answer: tokensOf(variant + text) };
+}
+
+/** A long answer, another one in each turn. */
+export function longScriptOf(seed: number, characters: number): AnswerScript {
+	return { thinking: [], answer: tokensOf(longAnswer(seed, characters)) };
 }
 
 export function tokensOf(text: string): string[] {

@@ -50,6 +50,10 @@ export interface EndedAnswer {
 interface Row {
 	request: ScriptedRequest;
 	phase: RowStatus['phase'];
+	/** Thinking and answer, in the order in which they come. */
+	tokens: string[];
+	/** Events of the timer's turn that goes on; they travel together. */
+	outbox: StreamEvent[];
 	readTokens: number;
 	/** Tokens of thinking and answer together. */
 	sent: number;
@@ -87,8 +91,22 @@ export class ScriptedEngine {
 			scenario.engine === 'failed'
 				? { kind: 'failed', code: 'engineFailed', detail: 'the engine thread panicked: scripted' }
 				: { kind: scenario.engine };
-		setInterval(() => this.#step(), scenario.stepMs);
+		this.#runTimer();
 		setInterval(() => this.#report(), 250);
+	}
+
+	#runTimer() {
+		const { stepMs, isExactRate } = this.#scenario;
+		if (!isExactRate) {
+			setInterval(() => this.#step(), stepMs);
+			return;
+		}
+		const startedAtMs = performance.now();
+		let steps = 0;
+		setInterval(() => {
+			for (; steps < Math.floor((performance.now() - startedAtMs) / stepMs); steps += 1) this.#step();
+			for (const row of this.#rows) sendOut(row);
+		}, 16);
 	}
 
 	watch(watcher: (status: EngineStatus) => void) {
@@ -124,6 +142,8 @@ export class ScriptedEngine {
 		const row: Row = {
 			request,
 			phase: 'queued',
+			tokens: [...request.script.thinking, ...request.script.answer],
+			outbox: [],
 			readTokens: Math.min(request.cachedTokens, request.promptTokens - 1),
 			sent: 0,
 			details: [],
@@ -285,7 +305,8 @@ export class ScriptedEngine {
 		const { script, settings } = row.request;
 		const fails = this.#scenario.answerFailsAfter;
 		if (fails !== null && row.sent >= fails) return this.#fail(row, this.#scenario.answerFailsWith);
-		if (row.sent >= settings.maxTokens) this.#finish(row, 'maxTokens');
+		const maxTokens = this.#scenario.answerCharacters === null ? settings.maxTokens : Infinity;
+		if (row.sent >= maxTokens) this.#finish(row, 'maxTokens');
 		else if (this.#scenario.isIncomplete && row.sent >= 8) this.#finish(row, 'incomplete');
 		else if (row.sent >= script.thinking.length + script.answer.length) this.#finish(row, 'endOfTurn');
 	}
@@ -293,8 +314,7 @@ export class ScriptedEngine {
 	#write(row: Row) {
 		const { script, settings } = row.request;
 		const isThinking = row.sent < script.thinking.length;
-		const tokens = [...script.thinking, ...script.answer];
-		const delta = tokens[row.sent] ?? '';
+		const delta = row.tokens[row.sent] ?? '';
 		const isForced = isThinking && row.sent === script.thinking.length - 1;
 		if (settings.logprobs !== null) row.details.push(detailOf(delta, row.sent, settings, isForced));
 		row.sent += 1;
@@ -361,8 +381,15 @@ export class ScriptedEngine {
 	}
 
 	#emit(row: Row, body: StreamEventBody) {
-		row.request.emit([{ requestId: row.request.requestId, sequence: row.sequence++, body }]);
+		row.outbox.push({ requestId: row.request.requestId, sequence: row.sequence++, body });
+		const isLast = body.kind === 'finished' || body.kind === 'failed';
+		if (isLast || !this.#scenario.isExactRate) sendOut(row);
 	}
+}
+
+function sendOut(row: Row) {
+	if (row.outbox.length > 0) row.request.emit(row.outbox);
+	row.outbox = [];
 }
 
 /** A request of another program and one of the benchmark, both answering. */

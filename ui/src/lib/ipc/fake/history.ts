@@ -8,6 +8,7 @@ import type {
 	TokenDetail,
 } from '../wire';
 import { answers } from './answers';
+import { longConversation } from './longTexts';
 import type { Scenario } from './scenarios';
 
 /** One conversation as it is stored. */
@@ -43,8 +44,10 @@ export class ScriptedHistory {
 	conversations: Stored[];
 	attached: Record<string, string>;
 	interruptedAnswers = 0;
+	#isKept: boolean;
 
 	constructor(scenario: Scenario) {
+		this.#isKept = scenario.isKept;
 		const kept = sessionStorage.getItem(storageKey);
 		const saved = kept === null ? firstStart(scenario) : (JSON.parse(kept) as Saved);
 		this.nextId = saved.nextId;
@@ -56,6 +59,7 @@ export class ScriptedHistory {
 	}
 
 	save() {
+		if (!this.#isKept) return;
 		const { nextId, settings, conversations, attached } = this;
 		sessionStorage.setItem(storageKey, JSON.stringify({ nextId, settings, conversations, attached }));
 	}
@@ -91,15 +95,16 @@ export class ScriptedHistory {
 
 /** The shown path, root first, each message with the versions at its place. */
 export function pathOf({ tree, leafId }: Stored): MessageView[] {
+	const byId = new Map(tree.map((message) => [message.id, message]));
+	const versions = new Map<string | null, string[]>();
+	for (const { id, parentId } of tree) versions.set(parentId, [...(versions.get(parentId) ?? []), id]);
 	const path: MessageView[] = [];
-	let at = tree.find((message) => message.id === leafId);
+	let at = byId.get(leafId ?? '');
 	while (at !== undefined) {
-		const { parentId } = at;
-		const versionIds = tree.filter((other) => other.parentId === parentId).map((other) => other.id);
-		path.unshift({ ...at, versionIds });
-		at = tree.find((message) => message.id === parentId);
+		path.push({ ...at, versionIds: versions.get(at.parentId) ?? [] });
+		at = byId.get(at.parentId ?? '');
 	}
-	return path;
+	return path.reverse();
 }
 
 /** The newest message below `id`. */
@@ -154,7 +159,14 @@ function firstStart(scenario: Scenario): Saved {
 		first.tree = withTurn('Tell me about Paris', answers[0]?.slice(0, 140) ?? '', 'streaming');
 		first.leafId = '102';
 	}
-	const openTabs = conversations.map((stored) => stored.summary.id);
+	if (scenario.history === 'long' && first) {
+		first.tree = longConversation(400, 1_000_000);
+		first.leafId = first.tree[first.tree.length - 1]?.id ?? null;
+	}
+	// The long one is opened by hand, so that its opening can be timed.
+	const openTabs = conversations
+		.map((stored) => stored.summary.id)
+		.filter((id) => scenario.history !== 'long' || id !== '1');
 	return {
 		nextId: 10,
 		settings: {

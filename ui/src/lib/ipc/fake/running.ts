@@ -1,6 +1,6 @@
 import { CommandFailure } from '../backend';
 import type { ActiveRequest, MessageView, SamplingSettings, StreamEvent, TokenDetail } from '../wire';
-import { scriptOf, type AnswerScript } from './answers';
+import { longScriptOf, scriptOf, type AnswerScript } from './answers';
 import type { ScriptedEngine } from './engine';
 import { pathOf, type ScriptedHistory, type Stored } from './history';
 import type { Scenario } from './scenarios';
@@ -58,6 +58,13 @@ export class ScriptedAnswers {
 		}
 	}
 
+	#scriptOf({ summary, tree }: Stored, settings: SamplingSettings): AnswerScript {
+		const { answerCharacters } = this.#scenario;
+		const conversation = Number(summary.id);
+		if (answerCharacters === null) return scriptOf(conversation, settings);
+		return longScriptOf(conversation * 100 + tree.length, answerCharacters);
+	}
+
 	/** The message as far as it is written now. */
 	soFar(message: MessageView): MessageView {
 		const running = this.#running.find(({ answerId }) => answerId === message.id);
@@ -83,7 +90,7 @@ export class ScriptedAnswers {
 			conversationId: id,
 			answerId: answer.id,
 			settings,
-			script: toWrite.script ?? scriptOf(Number(id), settings),
+			script: toWrite.script ?? this.#scriptOf(stored, settings),
 			promptTokens,
 			cachedTokens,
 			before: {

@@ -3,7 +3,13 @@ import type { ErrorCode } from '../wire';
 /** How the scripted backend behaves. Every name is a state of the real app. */
 export interface Scenario {
 	/** Conversations in the history of a first start. */
-	history: 'empty' | 'four' | 'interrupted';
+	history: 'empty' | 'four' | 'interrupted' | 'long';
+	/** Whether the history outlives a reload; writing megabytes at every call would be measured with the app. */
+	isKept: boolean;
+	/** Every answer is a long text of so many characters. */
+	answerCharacters: number | null;
+	/** Tokens come at their exact rate, several at a time if the timer is late. */
+	isExactRate: boolean;
 	engine: 'ready' | 'loading' | 'failed';
 	stepMs: number;
 	/** Slots of the batch; more requests wait. */
@@ -47,6 +53,9 @@ export interface Scenario {
 
 const ready: Scenario = {
 	history: 'empty',
+	isKept: true,
+	answerCharacters: null,
+	isExactRate: false,
 	engine: 'ready',
 	stepMs: 30,
 	slots: 8,
@@ -79,6 +88,8 @@ export const scenarios: Record<string, Scenario> = {
 	visitors: { ...ready, history: 'four', hasVisitors: true },
 	transferFails: { ...ready, history: 'four', transferFails: 'transferFailed' },
 	interrupted: { ...ready, history: 'interrupted' },
+	long: { ...ready, history: 'long', isKept: false },
+	load: { ...ready, isKept: false, isExactRate: true, stepMs: 12.5, answerCharacters: 60_000 },
 	engineLoading: { ...ready, engine: 'loading' },
 	engineFailed: { ...ready, engine: 'failed' },
 	startFails: { ...ready, startFails: 'historyTooNew' },
