@@ -7,7 +7,8 @@ use sqlx::{Connection, Row, SqliteConnection, SqlitePool};
 
 use crate::settings::{found, read_conversation_settings, read_draft};
 use crate::{
-    ConversationId, Durability, History, HistoryError, Message, MessageId, decode, messages, now_ms,
+    Attachment, ConversationId, Durability, History, HistoryError, Message, MessageId, ScrollPlace, attachments,
+    decode, messages, now_ms, scroll,
 };
 
 /// Characters of a preview at most.
@@ -53,6 +54,10 @@ pub struct Conversation {
     pub path: Vec<Message>,
     /// Unsent text of the composer.
     pub draft: String,
+    /// What is attached to it, in order.
+    pub draft_attachments: Vec<Attachment>,
+    /// Where the reader was; `None` for the end, and if that message is not on the path.
+    pub scroll: Option<ScrollPlace>,
     /// JSON text of its settings; `None` if there is none or it cannot be read.
     pub settings_json: Option<String>,
 }
@@ -96,7 +101,7 @@ impl History {
         Ok(summaries)
     }
 
-    /// Reads a conversation with its path, draft and settings.
+    /// Reads a conversation with its path, draft, settings and place.
     ///
     /// # Errors
     /// [`HistoryError::ConversationNotFound`], also if it is deleted.
@@ -118,6 +123,8 @@ impl History {
             Some(leaf) => messages::read_path(&mut snapshot, id, leaf).await?,
             None => Vec::new(),
         };
+        let place = scroll::read_scroll(&mut snapshot, id).await?;
+        let scroll = place.filter(|place| path.iter().any(|message| message.id == place.message));
         let conversation = Conversation {
             id,
             title: decode::text(&row, "title")?,
@@ -127,6 +134,8 @@ impl History {
             active_leaf,
             path,
             draft: read_draft(&mut *snapshot, id).await?,
+            draft_attachments: attachments::read_draft(&mut snapshot, id).await?,
+            scroll,
             settings_json: read_conversation_settings(&mut *snapshot, id).await?,
         };
         snapshot.commit().await?;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use sqlx::migrate::MigrateError;
 
-use crate::ids::{ConversationId, MessageId};
+use crate::ids::{AttachmentId, ConversationId, MessageId};
 use crate::messages::MessageState;
 
 /// Why a call on [`History`](crate::History) failed. Nothing was written, unless a variant says otherwise.
@@ -82,6 +82,15 @@ pub enum HistoryError {
     /// The answer is being generated.
     #[error("answer {0} is still being generated")]
     AnswerStreaming(MessageId),
+    /// No such attachment.
+    #[error("no attachment {0}")]
+    AttachmentNotFound(AttachmentId),
+    /// As much is attached to the draft as may be.
+    #[error("{max_attachments} files are attached already, and no more go along with a message")]
+    DraftFull {
+        /// Attachments of a draft at most.
+        max_attachments: u32,
+    },
     /// An answer can only follow a user message.
     #[error("message {0} is not a user message")]
     NotAUserMessage(MessageId),

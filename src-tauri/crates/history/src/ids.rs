@@ -38,3 +38,13 @@ row_id! {
     /// Names one message of a conversation. A child's id is greater than its parent's.
     MessageId
 }
+
+row_id! {
+    /// Names one attachment of a message or of a draft.
+    AttachmentId
+}
+
+row_id! {
+    /// Names the text of attachments; those with the same text share it.
+    TextId
+}

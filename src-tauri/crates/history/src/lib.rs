@@ -22,6 +22,7 @@
 //! Times are Unix milliseconds. Message text appears in no log line and in no error.
 
 mod answer_writer;
+mod attachments;
 mod backup;
 mod conversations;
 mod decode;
@@ -29,6 +30,7 @@ mod error;
 mod ids;
 mod messages;
 mod open;
+mod scroll;
 mod search;
 mod settings;
 
@@ -41,13 +43,15 @@ use sqlx::pool::PoolConnection;
 use sqlx::{Sqlite, SqlitePool};
 
 pub use answer_writer::{AnswerWriter, FLUSH_INTERVAL};
+pub use attachments::{Attachment, AttachmentKind, NewAttachment};
 pub use backup::KEPT_BACKUPS;
 pub use conversations::{Conversation, ConversationSummary, PREVIEW_CHARS};
 pub use error::HistoryError;
-pub use ids::{ConversationId, MessageId};
+pub use ids::{AttachmentId, ConversationId, MessageId, TextId};
 pub use messages::{
     AnswerEnd, AnswerPiece, Beginning, FannedTurn, FinishState, Message, MessageState, Role, Turn,
 };
+pub use scroll::ScrollPlace;
 pub use search::{MAX_QUERY_WORDS, MAX_WORD_CHARS, Marked, SearchHit};
 
 /// Read connections at most.

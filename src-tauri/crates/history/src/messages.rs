@@ -1,5 +1,6 @@
 //! Messages: a tree per conversation, and the life of an answer from streaming to finished.
 
+mod edit;
 mod state;
 mod tree;
 mod versions;
@@ -7,10 +8,12 @@ mod versions;
 use sqlx::{Connection, SqliteConnection};
 
 use crate::conversations::set_active_leaf;
-use crate::{ConversationId, Durability, History, HistoryError, MessageId, decode, now_ms};
+use crate::{
+    Attachment, ConversationId, Durability, History, HistoryError, MessageId, attachments, decode, now_ms,
+};
 
 pub use state::{FinishState, MessageState, Role};
-pub use tree::read_path;
+pub use tree::{read_path, require_conversation};
 pub use versions::{Beginning, FannedTurn};
 
 /// One message of a conversation.
@@ -46,6 +49,8 @@ pub struct Message {
     pub settings_json: Option<String>,
     /// JSON text of the answer's receipt; `None` if there is none or it cannot be read.
     pub receipt_json: Option<String>,
+    /// What goes along with a user message, in order.
+    pub attachments: Vec<Attachment>,
 }
 
 /// The two rows of one turn.
@@ -102,7 +107,8 @@ impl AnswerPiece {
 }
 
 impl History {
-    /// Stores a user message and its empty, streaming answer in one transaction, and clears the draft.
+    /// Stores a user message and its empty, streaming answer in one transaction, and clears the draft, whose
+    /// attachments go with the message.
     ///
     /// Once this returns, the message survives a power loss. `parent`: the message it follows, usually the
     /// conversation's active leaf; `None` begins a new root. `settings_json`: what the answer is asked with. The answer
@@ -127,12 +133,13 @@ impl History {
         let answer =
             tree::insert_answer(&mut transaction, conversation, user_message, settings_json, now_ms).await?;
         set_active_leaf(&mut transaction, conversation, answer, now_ms).await?;
-        clear_draft(&mut transaction, conversation).await?;
+        send_draft(&mut transaction, conversation, user_message).await?;
         transaction.commit().await?;
         Ok(Turn { user_message, answer })
     }
 
-    /// Stores a user message without an answer, and clears the draft. It becomes the active leaf.
+    /// Stores a user message without an answer, and clears the draft, whose attachments go with it. It becomes the
+    /// active leaf.
     ///
     /// # Errors
     /// As [`History::begin_turn`].
@@ -147,7 +154,7 @@ impl History {
         let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
         let message = tree::insert_user(&mut transaction, conversation, parent, text, now_ms).await?;
         set_active_leaf(&mut transaction, conversation, message, now_ms).await?;
-        clear_draft(&mut transaction, conversation).await?;
+        send_draft(&mut transaction, conversation, message).await?;
         transaction.commit().await?;
         Ok(message)
     }
@@ -365,10 +372,13 @@ pub async fn interrupt_streaming(connection: &mut SqliteConnection) -> Result<u6
     Ok(interrupted.rows_affected())
 }
 
-async fn clear_draft(
+/// Clears the draft and gives what is attached to it to the message that it became.
+pub async fn send_draft(
     connection: &mut SqliteConnection,
     conversation: ConversationId,
+    message: MessageId,
 ) -> Result<(), HistoryError> {
+    attachments::send(connection, conversation, message).await?;
     sqlx::query("DELETE FROM drafts WHERE conversation_id = ?")
         .bind(conversation)
         .execute(connection)

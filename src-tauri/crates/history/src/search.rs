@@ -28,7 +28,8 @@ pub struct SearchHit {
     pub title: Marked,
     /// The newest of its messages that match; `None` if only the title does.
     pub message: Option<MessageId>,
-    /// The part of that message around its first match, on one line; empty without a message.
+    /// The part of that message around its first match, on one line; names of its attachments stand before it if only
+    /// they match. Empty without a message.
     pub snippet: Marked,
     /// When that message was stored; without one, when the conversation was last updated. Unix milliseconds.
     pub at_ms: i64,
@@ -37,7 +38,7 @@ pub struct SearchHit {
 /// The statement for both kinds of query; `?1` is a JSON list of LIKE patterns that a text must match too, `?2` the
 /// limit, `?3` the query of the index where there is one.
 macro_rules! search_sql {
-    ($titles:literal, $messages:literal) => {
+    ($titles:literal, $messages:literal, $names:literal) => {
         concat!(
             "WITH matches (conversation_id, is_title, message_id) AS (
                  SELECT t.id, 1, NULL FROM ",
@@ -48,11 +49,19 @@ macro_rules! search_sql {
             $messages,
             " NOT EXISTS (SELECT 1 FROM json_each(?1) AS word WHERE m.text NOT LIKE word.value ESCAPE '\\')
                  GROUP BY m.conversation_id
+                 UNION ALL
+                 SELECT a.conversation_id, 0, max(a.message_id) FROM ",
+            $names,
+            " a.message_id IS NOT NULL AND
+                 NOT EXISTS (SELECT 1 FROM json_each(?1) AS word WHERE a.name NOT LIKE word.value ESCAPE '\\')
+                 GROUP BY a.conversation_id
              ),
              found (conversation_id, is_title, message_id) AS (
                  SELECT conversation_id, max(is_title), max(message_id) FROM matches GROUP BY conversation_id
              )
              SELECT c.id, c.title, found.message_id, coalesce(m.text, '') AS text,
+                    (SELECT group_concat(a.name, ', ' ORDER BY a.id) FROM attachments AS a
+                     WHERE a.conversation_id = c.id AND a.message_id = m.id) AS names,
                     coalesce(m.created_at_ms, c.updated_at_ms) AS at_ms
              FROM found
              CROSS JOIN conversations AS c ON c.id = found.conversation_id
@@ -66,13 +75,15 @@ macro_rules! search_sql {
 /// CROSS JOIN keeps the index first: no statistics could talk the planner into reading every message.
 const INDEXED: &str = search_sql!(
     "title_search CROSS JOIN conversations AS t ON t.id = title_search.rowid WHERE title_search MATCH ?3 AND",
-    "message_search CROSS JOIN messages AS m ON m.id = message_search.rowid WHERE message_search MATCH ?3 AND"
+    "message_search CROSS JOIN messages AS m ON m.id = message_search.rowid WHERE message_search MATCH ?3 AND",
+    "attachment_search CROSS JOIN attachments AS a ON a.id = attachment_search.rowid
+     WHERE attachment_search MATCH ?3 AND"
 );
 
-const SCANNED: &str = search_sql!("conversations AS t WHERE", "messages AS m WHERE");
+const SCANNED: &str = search_sql!("conversations AS t WHERE", "messages AS m WHERE", "attachments AS a WHERE");
 
 /// Each index: what cannot be answered when it is damaged at its root, and what makes it anew from its table.
-const INDEXES: [(&str, &str); 2] = [
+const INDEXES: [(&str, &str); 3] = [
     (
         "SELECT rowid FROM title_search WHERE title_search MATCH '\"aaa\"' LIMIT 1",
         "INSERT INTO title_search (title_search) VALUES ('rebuild')",
@@ -80,6 +91,10 @@ const INDEXES: [(&str, &str); 2] = [
     (
         "SELECT rowid FROM message_search WHERE message_search MATCH '\"aaa\"' LIMIT 1",
         "INSERT INTO message_search (message_search) VALUES ('rebuild')",
+    ),
+    (
+        "SELECT rowid FROM attachment_search WHERE attachment_search MATCH '\"aaa\"' LIMIT 1",
+        "INSERT INTO attachment_search (attachment_search) VALUES ('rebuild')",
     ),
 ];
 
@@ -101,7 +116,8 @@ pub async fn repair_indexes(connection: &mut SqliteConnection) -> Result<(), His
 }
 
 impl History {
-    /// Conversations whose title, or one message, contains every word of `query`, at most `limit`.
+    /// Conversations whose title, one message, or the name of one attachment that was sent, contains every word of
+    /// `query`, at most `limit`.
     ///
     /// Words are parted by white space and stand for themselves, whatever signs they hold. Case and diacritics do not
     /// count, except that words of one or two characters heed them outside ASCII. Matches in titles come first, then
@@ -167,12 +183,20 @@ impl Query {
         words.filter(move |(_, folded)| is_wanted(folded.len())).map(|(word, _)| word)
     }
 
+    fn snippet(&self, text: &str, attachment_names: Option<String>) -> Marked {
+        let snippet = mark_snippet(text, &self.folded);
+        match attachment_names {
+            Some(names) if snippet.marks.is_empty() => mark_snippet(&format!("{names} · {text}"), &self.folded),
+            _ => snippet,
+        }
+    }
+
     fn read_hit(&self, row: &SqliteRow) -> Result<SearchHit, HistoryError> {
         Ok(SearchHit {
             conversation: row.try_get("id")?,
             title: mark_line(&decode::text(row, "title")?, &self.folded),
             message: row.try_get("message_id")?,
-            snippet: mark_snippet(&decode::text(row, "text")?, &self.folded),
+            snippet: self.snippet(&decode::text(row, "text")?, decode::optional_text(row, "names")?),
             at_ms: row.try_get("at_ms")?,
         })
     }
@@ -217,11 +241,11 @@ mod tests {
         filled(&history).await;
 
         let indexed = plan(&history, INDEXED, "needle").await;
-        for table in ["title_search", "message_search"] {
+        for table in ["title_search", "message_search", "attachment_search"] {
             let line = format!("SCAN {table} VIRTUAL TABLE INDEX 0:M1");
             assert!(indexed.contains(&line), "{table} is asked for the match: {indexed:#?}");
         }
-        let read_through = |line: &String| ["SCAN m", "SCAN t", "SCAN c"].contains(&line.as_str());
+        let read_through = |line: &String| ["SCAN m", "SCAN t", "SCAN c", "SCAN a"].contains(&line.as_str());
         assert!(!indexed.iter().any(read_through), "{indexed:#?}");
         let scanned = plan(&history, SCANNED, "ne").await;
         assert!(scanned.iter().any(|line| line.starts_with("SCAN m")), "the check can fail: {scanned:#?}");

@@ -6,7 +6,7 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 
 use super::{Message, MessageState, Role};
-use crate::{ConversationId, HistoryError, MessageId, decode};
+use crate::{Attachment, ConversationId, HistoryError, MessageId, attachments, decode};
 
 /// Adds a user message below `parent`, in a conversation that is not deleted.
 pub async fn insert_user(
@@ -167,7 +167,8 @@ async fn read_messages(
 ) -> Result<Vec<Message>, HistoryError> {
     let rows = sqlx::query(statement).bind(conversation).bind(message).fetch_all(&mut *connection).await?;
     let children = read_children(connection, conversation).await?;
-    rows.iter().map(|row| read_message(row, &children)).collect()
+    let mut attachments = attachments::read_all(connection, conversation).await?;
+    rows.iter().map(|row| read_message(row, &children, &mut attachments)).collect()
 }
 
 /// Ids of the conversation's messages by parent, oldest first.
@@ -190,7 +191,9 @@ async fn read_children(
 fn read_message(
     row: &SqliteRow,
     children: &HashMap<Option<MessageId>, Vec<MessageId>>,
+    attachments: &mut HashMap<Option<MessageId>, Vec<Attachment>>,
 ) -> Result<Message, HistoryError> {
+    let id: MessageId = row.try_get("id")?;
     let parent: Option<MessageId> = row.try_get("parent_id")?;
     let role = match decode::text(row, "role")?.as_str() {
         "user" => Role::User,
@@ -198,7 +201,7 @@ fn read_message(
     };
     let tokens = |column: &str| row.try_get(column).map(|tokens: i64| u32::try_from(tokens).unwrap_or(0));
     Ok(Message {
-        id: row.try_get("id")?,
+        id,
         parent,
         siblings: children.get(&parent).cloned().unwrap_or_default(),
         role,
@@ -213,6 +216,7 @@ fn read_message(
         error_code: decode::optional_text(row, "error_code")?,
         settings_json: decode::json(row, "settings_json")?,
         receipt_json: decode::json(row, "receipt_json")?,
+        attachments: attachments.remove(&Some(id)).unwrap_or_default(),
     })
 }
 

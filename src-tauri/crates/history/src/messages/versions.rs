@@ -2,7 +2,7 @@
 
 use sqlx::{Connection, SqliteConnection};
 
-use super::{AnswerPiece, Message, MessageState, clear_draft, tree};
+use super::{AnswerPiece, Message, MessageState, send_draft, tree};
 use crate::conversations::set_active_leaf;
 use crate::{ConversationId, Durability, History, HistoryError, MessageId, decode, now_ms};
 
@@ -52,7 +52,7 @@ impl History {
         }
         let leaf = answers.first().copied().unwrap_or(user_message);
         set_active_leaf(&mut transaction, conversation, leaf, now_ms).await?;
-        clear_draft(&mut transaction, conversation).await?;
+        send_draft(&mut transaction, conversation, user_message).await?;
         transaction.commit().await?;
         Ok(FannedTurn { user_message, answers })
     }

@@ -43,7 +43,7 @@ async fn a_damaged_search_index_is_made_anew_and_costs_nothing() {
     let answer = turn(&history, chat, None, "question", "far from the sea").await;
     history.close().await;
     let mut raw = place.raw().await;
-    for table in ["title_search_data", "message_search_data"] {
+    for table in ["title_search_data", "message_search_data", "attachment_search_data"] {
         // The record that says which segments there are.
         let damage = sqlx::AssertSqlSafe(format!("DELETE FROM {table} WHERE id = 10"));
         assert_eq!(sqlx::query(damage).execute(&mut raw).await.unwrap().rows_affected(), 1);
