@@ -385,6 +385,7 @@ fn history_code(error: &HistoryError) -> ErrorCode {
         | HistoryError::File { .. }
         | HistoryError::Migration(_)
         | HistoryError::Database(_) => ErrorCode::HistoryFailed,
+        HistoryError::DraftFull { .. } | HistoryError::AttachmentNotFound(_) => ErrorCode::AttachmentRefused,
         HistoryError::MessageNotFound(_)
         | HistoryError::AnswerStreaming(_)
         | HistoryError::NotAUserMessage(_)

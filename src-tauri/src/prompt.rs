@@ -62,6 +62,7 @@ mod tests {
             error_code: None,
             settings_json: None,
             receipt_json: None,
+            attachments: Vec::new(),
         }
     }
 

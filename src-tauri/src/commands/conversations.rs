@@ -11,7 +11,8 @@ use tauri::State;
 use super::CommandResult;
 use crate::{
     convert::conversation::{
-        self, from_json, message, new_summary, parse_id, parse_message_id, search_hit, summary, summary_of,
+        self, attachment, from_json, message, new_summary, parse_id, parse_message_id, scroll_place,
+        search_hit, stored_scroll_place, summary, summary_of,
     },
     error::AppError,
     generation,
@@ -122,9 +123,9 @@ pub async fn open(state: &AppState, conversation_id: &str) -> Result<Conversatio
         messages: stored.path.iter().map(message).collect(),
         draft: stored.draft,
         settings,
-        draft_attachments: Vec::new(),
+        draft_attachments: stored.draft_attachments.iter().map(attachment).collect(),
         active_requests: active_requests.collect(),
-        scroll: None,
+        scroll: stored.scroll.map(scroll_place),
     })
 }
 
@@ -279,11 +280,25 @@ pub async fn save_draft(
 #[tauri::command]
 #[specta::specta]
 pub async fn save_scroll(
-    _state: State<'_, AppState>,
-    _conversation_id: String,
-    _place: Option<ScrollPlace>,
+    state: State<'_, AppState>,
+    conversation_id: String,
+    place: Option<ScrollPlace>,
 ) -> CommandResult<()> {
-    Ok(())
+    Ok(keep_scroll(&state, &conversation_id, place).await?)
+}
+
+/// See [`save_scroll`].
+///
+/// # Errors
+/// [`AppError::UnknownConversation`], [`AppError::UnknownAnswer`], the history's.
+pub async fn keep_scroll(
+    state: &AppState,
+    conversation_id: &str,
+    place: Option<ScrollPlace>,
+) -> Result<(), AppError> {
+    let id = parse_id(conversation_id)?;
+    let place = place.map(|place| stored_scroll_place(&place)).transpose()?;
+    Ok(state.history().await?.save_scroll(id, place).await?)
 }
 
 /// Keeps the settings of a conversation's next answer.

@@ -1,9 +1,9 @@
 //! Stored conversations and messages -> wire types.
 
-use history::{Conversation, ConversationId, Marked, Message, MessageId, PREVIEW_CHARS};
+use history::{Attachment, Conversation, ConversationId, Marked, Message, MessageId, PREVIEW_CHARS};
 use protocol::{
-    ConversationSummary, FinishReason, MessageState, MessageView, Receipt, Role, SamplingSettings, SearchHit,
-    SearchedText,
+    AttachmentKind, AttachmentView, ConversationSummary, FinishReason, MessageState, MessageView, Receipt,
+    Role, SamplingSettings, ScrollPlace, SearchHit, SearchedText,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -113,9 +113,39 @@ pub fn message(stored: &Message) -> MessageView {
         created_at_ms: stored.created_at_ms,
         finish_reason: stored.finish_reason.as_deref().and_then(from_word).or(implied_reason(state)),
         receipt: stored.receipt_json.as_deref().and_then(receipt),
-        attachments: Vec::new(),
+        attachments: stored.attachments.iter().map(attachment).collect(),
         failure: stored.error_code.as_deref().and_then(from_word),
     }
+}
+
+/// An attachment whose tokens are not counted yet.
+pub fn attachment(stored: &Attachment) -> AttachmentView {
+    AttachmentView {
+        id: stored.id.to_string(),
+        name: stored.name.clone(),
+        kind: match stored.kind {
+            history::AttachmentKind::Text => AttachmentKind::Text,
+            history::AttachmentKind::Markdown => AttachmentKind::Markdown,
+            history::AttachmentKind::Code => AttachmentKind::Code,
+            history::AttachmentKind::Pdf => AttachmentKind::Pdf,
+        },
+        chars: stored.chars,
+        tokens: None,
+        pages: stored.pages,
+    }
+}
+
+/// Where a reader is.
+pub fn scroll_place(stored: history::ScrollPlace) -> ScrollPlace {
+    ScrollPlace { message_id: stored.message.to_string(), above_px: stored.above_px }
+}
+
+/// Where a reader is, to be stored.
+///
+/// # Errors
+/// [`AppError::UnknownAnswer`].
+pub fn stored_scroll_place(place: &ScrollPlace) -> Result<history::ScrollPlace, AppError> {
+    Ok(history::ScrollPlace { message: parse_message_id(&place.message_id)?, above_px: place.above_px })
 }
 
 fn role(role: history::Role) -> Role {

@@ -7,8 +7,8 @@ use sqlx::{Connection, Row, SqliteConnection, SqlitePool};
 
 use crate::settings::{found, read_conversation_settings, read_draft};
 use crate::{
-    Attachment, ConversationId, Durability, History, HistoryError, Message, MessageId, ScrollPlace, attachments,
-    decode, messages, now_ms, scroll,
+    Attachment, ConversationId, Durability, History, HistoryError, Message, MessageId, ScrollPlace,
+    attachments, decode, messages, now_ms, scroll,
 };
 
 /// Characters of a preview at most.

@@ -80,7 +80,8 @@ const INDEXED: &str = search_sql!(
      WHERE attachment_search MATCH ?3 AND"
 );
 
-const SCANNED: &str = search_sql!("conversations AS t WHERE", "messages AS m WHERE", "attachments AS a WHERE");
+const SCANNED: &str =
+    search_sql!("conversations AS t WHERE", "messages AS m WHERE", "attachments AS a WHERE");
 
 /// Each index: what cannot be answered when it is damaged at its root, and what makes it anew from its table.
 const INDEXES: [(&str, &str); 3] = [
@@ -186,7 +187,9 @@ impl Query {
     fn snippet(&self, text: &str, attachment_names: Option<String>) -> Marked {
         let snippet = mark_snippet(text, &self.folded);
         match attachment_names {
-            Some(names) if snippet.marks.is_empty() => mark_snippet(&format!("{names} · {text}"), &self.folded),
+            Some(names) if snippet.marks.is_empty() => {
+                mark_snippet(&format!("{names} · {text}"), &self.folded)
+            }
             _ => snippet,
         }
     }

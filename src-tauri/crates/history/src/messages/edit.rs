@@ -4,9 +4,7 @@ use sqlx::Connection;
 
 use super::{Turn, tree};
 use crate::conversations::set_active_leaf;
-use crate::{
-    ConversationId, Durability, History, HistoryError, MessageId, attachments, decode, now_ms,
-};
+use crate::{ConversationId, Durability, History, HistoryError, MessageId, attachments, decode, now_ms};
 
 impl History {
     /// Stores another version of a user message, with the attachments of that one, and its empty, streaming answer in

@@ -76,7 +76,10 @@ async fn a_text_is_stored_once_and_goes_with_its_last_attachment() {
     let history = place.open().await;
     let texts = async || {
         let mut raw = place.raw().await;
-        sqlx::query_scalar::<_, i64>("SELECT count(*) FROM attachment_texts").fetch_one(&mut raw).await.unwrap()
+        sqlx::query_scalar::<_, i64>("SELECT count(*) FROM attachment_texts")
+            .fetch_one(&mut raw)
+            .await
+            .unwrap()
     };
     let (gone, kept) =
         (history.create_conversation("").await.unwrap(), history.create_conversation("").await.unwrap());
