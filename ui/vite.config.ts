@@ -11,6 +11,7 @@ const contentSecurityPolicy = [
 	"script-src 'self'",
 	"style-src 'self'",
 	"img-src 'self' data:",
+	"font-src 'self'",
 	"connect-src 'self'",
 	"base-uri 'none'",
 	"form-action 'none'",

@@ -1,3 +1,5 @@
+import { openFormulaAt, openMathMarks } from './mathSyntax';
+
 /**
  * Completes Markdown that stops in mid-air, so that a streamed answer never shows raw markers for a moment.
  *
@@ -6,10 +8,28 @@
 export function closeHalfTyped(text: string): string {
 	const fence = openFence(text);
 	if (fence !== null) return withoutPartialFence(text, fence);
-	const shown = withoutBareMarker(text);
+	const shown = withoutBareMarker(text.replace(/(?<!\\)\\$/, ''));
+	const formula = openFormulaAt(shown.slice(startOfParagraph(shown)));
+	if (formula !== null) return withOpenFormula(shown, startOfParagraph(shown) + formula);
 	const start = startOfLastBlock(shown);
 	const table = completeTable(shown.slice(start));
 	return shown.slice(0, start) + (table ?? closeInline(shown.slice(start)));
+}
+
+/** A formula ends with its paragraph; the lines in it may look like anything. */
+function startOfParagraph(text: string): number {
+	const blank = [...text.matchAll(/\n[ \t]*\n/g)].at(-1);
+	return blank ? blank.index + blank[0].length : 0;
+}
+
+/** Marks a formula without an end, and closes what stands before it. */
+function withOpenFormula(text: string, at: number): string {
+	const { start, end, newline } = openMathMarks;
+	// On one line: nothing in it starts a list or a heading.
+	const source = text.slice(at).replaceAll(end, '').replaceAll('\n', newline);
+	// One sign stands for the formula meanwhile: emphasis round it is closed behind it.
+	const closed = closeHalfTyped(text.slice(0, at) + end);
+	return closed.replace(end, () => `${start}${source}${end}`);
 }
 
 /** The marker of the code fence that is still open at the end, or `null`. */

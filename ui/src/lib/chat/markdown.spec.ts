@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { answers } from '../ipc/fake/answers';
+import { decorate } from './decorate';
 import { MarkdownStream, markdownBlocks } from './markdown';
 
 const html = (text: string) =>
@@ -73,7 +74,9 @@ describe('markdown', () => {
 	});
 
 	it('names an image instead of fetching it', () => {
-		expect(dom('![a cat](https://example.test/cat.png)').textContent).toContain('Image, not loaded: a cat');
+		const root = dom('![a cat](https://example.test/cat.png)');
+		decorate(root, { isWrapped: false });
+		expect(root.textContent).toContain('Image, not loaded: a cat');
 	});
 
 	it('leaves prices alone', () => {

@@ -2,6 +2,7 @@ import DOMPurify from 'dompurify';
 import { Marked, type MarkedExtension, type Token, type Tokens, type TokensList } from 'marked';
 import { closeHalfTyped } from './closeHalfTyped';
 import { highlight } from './highlight';
+import { mathExtension } from './mathSyntax';
 
 /** One top-level block of a message. `key` is its place, so a finished block keeps its element. */
 export interface Block {
@@ -33,8 +34,9 @@ function codeHtml(code: string, info: string, highlightMaxLength: number): strin
 	const label = escapeHtml(language === '' ? 'text' : language);
 	return (
 		`<div class="code"><div class="code-head"><span>${label}</span>` +
-		`<button type="button" class="code-copy" data-copy-code>Copy</button></div>` +
-		`<pre tabindex="0" aria-label="Code, ${label}"><code>${coloured ?? escapeHtml(code)}</code></pre></div>\n`
+		`<button type="button" class="code-button" data-wrap-code></button>` +
+		`<button type="button" class="code-button" data-copy-code></button></div>` +
+		`<pre tabindex="0" role="region" data-language="${label}"><code>${coloured ?? escapeHtml(code)}</code></pre></div>\n`
 	);
 }
 
@@ -43,7 +45,8 @@ const growing = markedWith(highlightWhileGrowingMaxLength);
 const finished = markedWith(Infinity);
 
 function markedWith(highlightMaxLength: number): Marked {
-	return new Marked({ gfm: true, breaks: true, renderer: rendererWith(highlightMaxLength) });
+	const renderer = rendererWith(highlightMaxLength);
+	return new Marked({ gfm: true, breaks: true, renderer }, mathExtension);
 }
 
 function rendererWith(highlightMaxLength: number): MarkedExtension['renderer'] {
@@ -67,7 +70,8 @@ function rendererWith(highlightMaxLength: number): MarkedExtension['renderer'] {
 			return `<a class="md-link" role="button" tabindex="0" data-url="${url}" title="${url}">${label}</a>`;
 		},
 		image({ href, text }) {
-			return `<span class="md-image" title="${escapeHtml(href)}">Image, not loaded: ${escapeHtml(text || href)}</span>`;
+			const name = escapeHtml(text || href);
+			return `<span class="md-image" title="${escapeHtml(href)}" data-image="${name}">${name}</span>`;
 		},
 		checkbox({ checked }) {
 			return `<span class="md-task">${checked ? '☑' : '☐'}</span> `;
@@ -80,8 +84,9 @@ function rendererWith(highlightMaxLength: number): MarkedExtension['renderer'] {
 				});
 			const rows = token.rows.map((row) => `<tr>${cells(row, 'td').join('')}</tr>`).join('');
 			return (
-				`<div class="md-table" tabindex="0"><table><thead><tr>${cells(token.header, 'th').join('')}</tr></thead>` +
-				`<tbody>${rows}</tbody></table></div>\n`
+				`<div class="md-table"><div class="md-scroll" tabindex="0"><table>` +
+				`<thead><tr>${cells(token.header, 'th').join('')}</tr></thead><tbody>${rows}</tbody></table></div>` +
+				`<button type="button" class="code-button" data-copy-table></button></div>\n`
 			);
 		},
 	};
@@ -89,7 +94,8 @@ function rendererWith(highlightMaxLength: number): MarkedExtension['renderer'] {
 
 const allowedTags =
 	'p br hr h3 h4 h5 h6 ul ol li blockquote pre code span div strong em del a button table thead tbody tr th td';
-const allowedAttributes = 'class start role tabindex type title aria-label data-url data-copy-code';
+const allowedAttributes =
+	'class start role tabindex type title data-url data-math data-image data-language data-copy-code data-wrap-code data-copy-table';
 
 function render(marked: Marked, tokens: Token[], links: TokensList['links']): string {
 	const list = Object.assign([...tokens], { links }) as TokensList;

@@ -1,4 +1,8 @@
 import app from '../../locales/en/app.json';
+import markdown from '../../locales/en/markdown.json';
+import fanOut from '../../locales/en/fanOut.json';
+import attachments from '../../locales/en/attachments.json';
+import answers from '../../locales/en/answers.json';
 import benchmark from '../../locales/en/benchmark.json';
 import commands from '../../locales/en/commands.json';
 import conversations from '../../locales/en/conversations.json';
@@ -13,6 +17,10 @@ import units from '../../locales/en/units.json';
 /** English words by namespace: the list that every other language is held to. One file each, one line each. */
 export const english = {
 	app,
+	markdown,
+	fanOut,
+	attachments,
+	answers,
 	benchmark,
 	commands,
 	conversations,

@@ -8,9 +8,10 @@ export interface AnswerScript {
 }
 
 /** The script of a conversation's answer. A seed of its own gives a text of its own; the same seed the same. */
-export function scriptOf(conversation: number, settings: SamplingSettings): AnswerScript {
+export function scriptOf(conversation: number, settings: SamplingSettings, question = ''): AnswerScript {
 	const json = settings.structuredOutput?.kind === 'jsonSchema' ? structured : null;
-	const text = json ?? answers[(conversation + answers.length - 1) % answers.length] ?? '';
+	const asked = /formula/i.test(question) ? formulas : null;
+	const text = json ?? asked ?? answers[(conversation + answers.length - 1) % answers.length] ?? '';
 	const wantsThinking = settings.thinkingBudget !== null;
 	const thought = wantsThinking ? tokensOf(thoughts).slice(0, settings.thinkingBudget ?? undefined) : [];
 	const variant = json === null && settings.seed !== null ? `With seed ${settings.seed}: ` : '';
@@ -94,3 +95,23 @@ Start with **tea** if you want a gentle curve, with **coffee** if you want a cle
 ![A cup](https://example.test/cup.png)
 `,
 ];
+
+/** The answer to every question about formulas. */
+export const formulas = String.raw`The roots of $ax^2 + bx + c = 0$ are
+
+$$
+x_{1,2} = \frac{-b \pm \sqrt{b^2 - 4ac}}{2a}
+$$
+
+With \(a = 1\), **the sum is $-b$** and the product is $c$. A matrix does the same for two lines:
+
+\[
+\begin{aligned}
+\begin{pmatrix} 2 & 1 \\ 1 & 3 \end{pmatrix}
+\begin{pmatrix} x \\ y \end{pmatrix}
+&= \begin{pmatrix} 3 \\ 5 \end{pmatrix}
+\end{aligned}
+\]
+
+A pocket calculator for it costs $5 to $10, and $\int_0^1 x^2\,dx = \tfrac{1}{3}$ it does not know.
+`;

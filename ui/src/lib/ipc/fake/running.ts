@@ -61,7 +61,8 @@ export class ScriptedAnswers {
 	#scriptOf({ summary, tree }: Stored, settings: SamplingSettings): AnswerScript {
 		const { answerCharacters } = this.#scenario;
 		const conversation = Number(summary.id);
-		if (answerCharacters === null) return scriptOf(conversation, settings);
+		const question = tree.findLast(({ role }) => role === 'user')?.text;
+		if (answerCharacters === null) return scriptOf(conversation, settings, question);
 		return longScriptOf(conversation * 100 + tree.length, answerCharacters);
 	}
 
