@@ -83,6 +83,7 @@ const COMMANDS: &[&str] = &[
     "read_diagnostics",
     "save_diagnostics",
     "note_alive",
+    "show_menu",
 ];
 
 fn main() {

@@ -94,7 +94,8 @@ pub fn builder() -> Builder<Wry> {
             benchmark::save_benchmark_report,
             diagnostics::read_diagnostics,
             diagnostics::save_diagnostics,
-            diagnostics::note_alive,
+            window::note_alive,
+            window::show_menu,
         ])
         .typ::<protocol::Licences>()
 }

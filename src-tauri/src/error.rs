@@ -143,6 +143,12 @@ pub enum AppError {
     /// A task of the app panicked.
     #[error("a task of the app panicked")]
     TaskPanicked,
+    /// The system refuses the menu bar.
+    #[error("the system refuses the menu bar: {reason}")]
+    Menu {
+        /// Its words.
+        reason: String,
+    },
 }
 
 impl From<HistoryError> for AppError {
@@ -216,7 +222,7 @@ impl AppError {
             Self::EngineThread(_) => ErrorCode::EngineFailed,
             Self::Engine(error) => engine_code(error),
             Self::History(error) => history_code(error),
-            Self::Json { .. } | Self::TaskPanicked => ErrorCode::Internal,
+            Self::Json { .. } | Self::TaskPanicked | Self::Menu { .. } => ErrorCode::Internal,
         }
     }
 }

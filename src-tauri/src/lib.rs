@@ -14,11 +14,14 @@ pub mod error;
 pub mod generation;
 pub mod hub_settings;
 mod language;
+mod last_end;
 pub mod local_engine;
 mod logging;
 pub mod model_library;
 pub mod models;
+mod menu;
 mod places;
+mod platform;
 pub mod prompt;
 pub mod requests;
 pub mod sampling_settings;
@@ -26,6 +29,7 @@ pub mod settings_store;
 mod signals;
 pub mod state;
 pub mod stream;
+mod watchdog;
 mod window;
 
 use std::{sync::Arc, time::Duration};
@@ -54,13 +58,18 @@ const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 /// # Errors
 /// Tauri's, if there can be no window.
 pub fn run() -> Result<(), tauri::Error> {
-    let app = tauri::Builder::default()
+    let builder = tauri::Builder::default()
         .plugin(tauri_plugin_dialog::init())
+        .on_menu_event(|app, event| menu::chosen(app, &event));
+    let app = platform::watch_page_processes(builder, |app| app.state::<AppState>().window.note_page_death())
         .invoke_handler(bindings::builder().invoke_handler())
         .register_uri_scheme_protocol(window::NOTICE_SCHEME, window::serve_notice)
         .setup(|app| Ok(compose(app)?))
         .build(tauri::generate_context!())?;
     app.run(|app, event| {
+        if platform::asks_for_window(&event) {
+            window::show(app);
+        }
         if let RunEvent::Exit = event {
             if let Some(state) = app.try_state::<AppState>() {
                 shut_down(state.inner().clone());
@@ -87,6 +96,7 @@ fn compose(app: &mut App) -> Result<(), tauri::Error> {
         state.engine.restart().await;
     });
     signals::exit_when_asked(app.handle().clone());
+    window::keep_place(app.handle(), &places.data)?;
     window::open(app)
 }
 
@@ -108,5 +118,6 @@ fn shut_down(state: AppState) {
             tracing::warn!("the history took too long to close");
         }
     });
+    last_end::end();
     tracing::info!("Braid has exited");
 }

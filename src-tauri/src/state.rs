@@ -3,18 +3,24 @@
 use std::{
     path::PathBuf,
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use history::{History, HistoryError};
-use tokio::{sync::OnceCell, time::sleep};
+use protocol::{LastEnd, MenuItem};
+use tauri::ipc::Channel;
+use tokio::{
+    sync::{OnceCell, mpsc::UnboundedSender},
+    time::sleep,
+};
 
 use crate::{
     convert::{to_engine_mode, to_engine_overlap},
     error::AppError,
+    last_end,
     local_engine::LocalEngine,
     model_library::ModelLibrary,
     requests::Requests,
@@ -40,6 +46,7 @@ pub struct AppState {
     pub settings: Arc<SettingsStore>,
     /// What is known of the window.
     pub window: Arc<WindowState>,
+    last_end: Arc<Mutex<LastEnd>>,
     database: PathBuf,
     history: Arc<OnceCell<History>>,
 }
@@ -53,6 +60,7 @@ impl AppState {
             requests: Requests::default(),
             settings: Arc::default(),
             window: Arc::default(),
+            last_end: Arc::new(Mutex::new(LastEnd::Clean)),
             database,
             history: Arc::default(),
         }
@@ -75,6 +83,9 @@ impl AppState {
         self.library.read_from(&history).await?;
         self.engine.set_gate_mode(to_engine_mode(settings.gate_mode)).await;
         self.engine.set_overlap(to_engine_overlap(settings.overlap)).await;
+        if let Some(folder) = self.database.parent() {
+            *lock(&self.last_end) = last_end::begin(folder);
+        }
         match history.purge_deleted(KEEP_DELETED).await {
             Ok(0) => {}
             Ok(purged) => tracing::info!(purged, "conversations deleted a month ago were erased"),
@@ -96,6 +107,11 @@ impl AppState {
         }
     }
 
+    /// How the app ended before, to the first who asks; to others, that it ended as it should.
+    pub fn take_last_end(&self) -> LastEnd {
+        std::mem::replace(&mut *lock(&self.last_end), LastEnd::Clean)
+    }
+
     /// Closes the history, if it was opened.
     pub async fn close_history(&self) {
         if let Some(history) = self.history.get() {
@@ -108,6 +124,9 @@ impl AppState {
 #[derive(Default)]
 pub struct WindowState {
     is_started: AtomicBool,
+    alive_at: Mutex<Option<Instant>>,
+    page_deaths: Mutex<Option<UnboundedSender<()>>>,
+    menu: Mutex<Option<Channel<MenuItem>>>,
     watch: AtomicU64,
     models_watch: AtomicU64,
 }
@@ -115,12 +134,49 @@ pub struct WindowState {
 impl WindowState {
     /// Notes that the UI runs.
     pub fn note_start(&self) {
+        self.note_alive();
         self.is_started.store(true, Ordering::Relaxed);
     }
 
     /// Notes that a page begins to load: the UI has to start anew.
     pub fn note_page_load(&self) {
         self.is_started.store(false, Ordering::Relaxed);
+    }
+
+    /// Notes that the page does its work.
+    pub fn note_alive(&self) {
+        *lock(&self.alive_at) = Some(Instant::now());
+    }
+
+    /// When the page last did its work; now, if it never has.
+    pub fn alive_at(&self) -> Instant {
+        lock(&self.alive_at).unwrap_or_else(Instant::now)
+    }
+
+    /// Has `deaths` told when the page's process dies.
+    pub fn tell_page_deaths(&self, deaths: UnboundedSender<()>) {
+        *lock(&self.page_deaths) = Some(deaths);
+    }
+
+    /// Notes that the page's process died.
+    pub fn note_page_death(&self) {
+        if let Some(deaths) = &*lock(&self.page_deaths) {
+            // The watchdog lives as long as the app.
+            let _ = deaths.send(());
+        }
+    }
+
+    /// Has `chosen` told what is chosen in the menu bar, in place of a page before.
+    pub fn watch_menu(&self, chosen: Channel<MenuItem>) {
+        *lock(&self.menu) = Some(chosen);
+    }
+
+    /// Tells the page what was chosen in the menu bar.
+    pub fn tell_menu(&self, item: MenuItem) {
+        if let Some(chosen) = &*lock(&self.menu) {
+            // A page that is gone misses a click at most.
+            let _ = chosen.send(item);
+        }
     }
 
     /// Whether the UI of the current page runs.
@@ -146,4 +202,9 @@ impl WindowState {
     pub fn is_current_models_watch(&self, watch: u64) -> bool {
         self.models_watch.load(Ordering::Relaxed) == watch
     }
+}
+
+/// Every change under these locks is a single assignment.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

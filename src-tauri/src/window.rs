@@ -1,19 +1,33 @@
 //! The window: what it may show, and what it shows when the UI does not start.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use tauri::{
-    App, AppHandle, Manager, Runtime, UriSchemeContext, Url, WebviewWindow, WebviewWindowBuilder,
+    App, AppHandle, Manager, Runtime, UriSchemeContext, Url, WebviewWindow, WebviewWindowBuilder, WindowEvent,
     http::{Request, Response, header::CONTENT_TYPE},
     webview::{NewWindowResponse, PageLoadEvent, PageLoadPayload},
 };
+use tauri_plugin_window_state::{Builder as WindowPlaces, StateFlags};
 
-use crate::state::AppState;
+use crate::{platform, state::AppState, watchdog};
 
 /// Scheme of the one page that does not come from the UI's build.
 pub const NOTICE_SCHEME: &str = "notice";
 
+/// The page that the UI is in.
+pub const OWN_PAGE: &str = "tauri://localhost/";
+
+/// The notice for a UI that does not start.
+const UNSTARTED_NOTICE: &str = "notice://localhost/";
+
+/// The notice for a UI that stopped, and stopped again.
+pub const STOPPED_NOTICE: &str = "notice://localhost/stopped";
+
 const NOTICE: &str = include_str!("window/notice.html");
+const STOPPED: &str = include_str!("window/stopped.html");
+
+/// The one window.
+const MAIN: &str = "main";
 
 /// How long a loaded page may take to make its first call.
 const START_LIMIT: Duration = Duration::from_secs(20);
@@ -23,14 +37,59 @@ const START_LIMIT: Duration = Duration::from_secs(20);
 /// # Errors
 /// Tauri's.
 pub fn open(app: &App) -> Result<(), tauri::Error> {
-    let config = app.config().app.windows.iter().find(|window| window.label == "main");
+    let config = app.config().app.windows.iter().find(|window| window.label == MAIN);
     let config = config.ok_or(tauri::Error::WindowNotFound)?;
-    WebviewWindowBuilder::from_config(app.handle(), config)?
+    let window = WebviewWindowBuilder::from_config(app.handle(), config)?
         .on_navigation(is_own_page)
         .on_new_window(|_, _| NewWindowResponse::Deny)
         .on_page_load(watch_start)
         .build()?;
+    if platform::OUTLIVES_ITS_WINDOW {
+        let hidden = window.clone();
+        window.on_window_event(move |event| {
+            if let WindowEvent::CloseRequested { api, .. } = event {
+                api.prevent_close();
+                hide(&hidden);
+            }
+        });
+    }
+    watchdog::start(app.handle(), &window);
     Ok(())
+}
+
+/// Closes the window as its own button does.
+pub fn close(app: &AppHandle) {
+    let Some(window) = app.get_webview_window(MAIN) else { return };
+    if let Err(error) = window.close() {
+        tracing::warn!(%error, "the window does not close");
+    }
+}
+
+/// Brings the window back that was closed while the app went on.
+pub fn show(app: &AppHandle) {
+    let Some(window) = app.get_webview_window(MAIN) else { return };
+    if window.is_visible().unwrap_or(true) {
+        return;
+    }
+    if let Err(error) = window.show().and_then(|()| window.set_focus()) {
+        tracing::warn!(%error, "the window cannot be shown");
+    }
+}
+
+fn hide(window: &WebviewWindow) {
+    if let Err(error) = window.hide() {
+        tracing::warn!(%error, "the window cannot be hidden");
+    }
+}
+
+/// Keeps size and place of the window in `folder` from one start to the next.
+///
+/// # Errors
+/// Tauri's.
+pub fn keep_place(app: &AppHandle, folder: &Path) -> Result<(), tauri::Error> {
+    let kept = StateFlags::SIZE | StateFlags::POSITION | StateFlags::MAXIMIZED | StateFlags::FULLSCREEN;
+    let file = folder.join("window.json").to_string_lossy().into_owned();
+    app.plugin(WindowPlaces::new().with_state_flags(kept).with_filename(file).build())
 }
 
 /// Whether a page is the app's own: nothing else is ever shown.
@@ -51,9 +110,10 @@ fn is_own_page(url: &Url) -> bool {
 /// Serves the notice that stands in for a UI that does not start.
 pub fn serve_notice<R: Runtime>(
     _context: UriSchemeContext<'_, R>,
-    _request: Request<Vec<u8>>,
+    request: Request<Vec<u8>>,
 ) -> Response<&'static [u8]> {
-    let mut response = Response::new(NOTICE.as_bytes());
+    let notice = if request.uri().path() == "/stopped" { STOPPED } else { NOTICE };
+    let mut response = Response::new(notice.as_bytes());
     response
         .headers_mut()
         .insert(CONTENT_TYPE, tauri::http::HeaderValue::from_static("text/html; charset=utf-8"));
@@ -70,7 +130,9 @@ fn watch_start(window: WebviewWindow, page: PageLoadPayload<'_>) {
         PageLoadEvent::Finished => {
             tauri::async_runtime::spawn(async move {
                 tokio::time::sleep(START_LIMIT).await;
-                if !app.state::<AppState>().window.is_started() {
+                // The watchdog may have put a notice of its own there meanwhile.
+                let is_notice = window.url().is_ok_and(|url| url.scheme() == NOTICE_SCHEME);
+                if !is_notice && !app.state::<AppState>().window.is_started() {
                     show_notice(&app, &window);
                 }
             });
@@ -80,7 +142,7 @@ fn watch_start(window: WebviewWindow, page: PageLoadPayload<'_>) {
 
 fn show_notice(app: &AppHandle, window: &WebviewWindow) {
     tracing::error!(limit = ?START_LIMIT, "the UI did not start; showing a notice instead of a blank window");
-    let shown = Url::parse("notice://localhost/").map(|url| window.navigate(url));
+    let shown = Url::parse(UNSTARTED_NOTICE).map(|url| window.navigate(url));
     if !matches!(shown, Ok(Ok(()))) {
         tracing::error!("the notice cannot be shown either");
         app.exit(1);

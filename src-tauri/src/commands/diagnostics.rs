@@ -24,13 +24,3 @@ pub async fn read_diagnostics(_state: State<'_, AppState>) -> CommandResult<Stri
 pub async fn save_diagnostics(_state: State<'_, AppState>, _path: String) -> CommandResult<()> {
     not_built()
 }
-
-/// Tells the watchdog that the page is alive; it is called every few seconds.
-///
-/// # Errors
-/// None.
-#[tauri::command]
-#[specta::specta]
-pub fn note_alive(_state: State<'_, AppState>) -> CommandResult<()> {
-    Ok(())
-}

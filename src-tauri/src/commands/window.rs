@@ -1,10 +1,10 @@
 //! The window's own life: its start, and what it reports of itself.
 
-use protocol::{AppSettings, AppStart, ConversationSummary};
-use tauri::State;
+use protocol::{AppSettings, AppStart, ConversationSummary, MenuItem, MenuWords};
+use tauri::{AppHandle, State, ipc::Channel};
 
 use super::{CommandResult, conversations};
-use crate::{convert::count, error::AppError, state::AppState};
+use crate::{convert::count, error::AppError, menu, state::AppState};
 
 /// Characters of a failure report that are logged.
 const REPORT_CHARS: usize = 4_000;
@@ -32,6 +32,7 @@ pub async fn start(state: &AppState) -> Result<AppStart, AppError> {
         settings: with_existing_tabs(state.settings.current().await, &conversations),
         conversations,
         interrupted_answers: count(state.history().await?.interrupted_answers()),
+        last_end: state.take_last_end(),
     })
 }
 
@@ -43,6 +44,34 @@ fn with_existing_tabs(mut settings: AppSettings, conversations: &[ConversationSu
         .filter(|active| settings.open_tabs.contains(active))
         .or_else(|| settings.open_tabs.last().cloned());
     settings
+}
+
+/// Tells the watchdog that the page is alive; it is called every few seconds.
+///
+/// # Errors
+/// None.
+#[tauri::command]
+#[specta::specta]
+pub fn note_alive(state: State<'_, AppState>) -> CommandResult<()> {
+    state.window.note_alive();
+    Ok(())
+}
+
+/// Shows the menu bar with these words, where there is one, and tells what is chosen in it. Called again when the
+/// language changes.
+///
+/// # Errors
+/// `Internal` if the system refuses the menu.
+#[tauri::command]
+#[specta::specta]
+pub fn show_menu(
+    app: AppHandle,
+    state: State<'_, AppState>,
+    words: MenuWords,
+    chosen: Channel<MenuItem>,
+) -> CommandResult<()> {
+    state.window.watch_menu(chosen);
+    Ok(menu::show(&app, &words).map_err(|error| AppError::Menu { reason: error.to_string() })?)
 }
 
 /// Writes a failure of the UI to the log.

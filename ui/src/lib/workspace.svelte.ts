@@ -6,12 +6,12 @@ import { Tabs } from './chat/tabs.svelte';
 import { EngineWatch } from './engine/engineStatus.svelte';
 import { forecastPath, pathMark, type PathMark } from './engine/paths';
 import { tabPhase, type TabPhase } from './engine/tabPhase';
+import { t } from './i18n/language.svelte';
 import { asFailure, type Backend } from './ipc/backend';
 import { wordingOf } from './ipc/errors';
 import type { AppStart, GateMode, OverlapMode, SearchHit } from './ipc/wire';
 import type { Notices } from './notices.svelte';
 import { bytes } from './format';
-import { t } from './i18n/language.svelte';
 import { ModelsState } from './models/models.svelte';
 import { newsWords } from './models/newsWords';
 import type { StatusChanges } from './models/statusChanges';
@@ -90,6 +90,16 @@ export class Workspace {
 		if (start.interruptedAnswers > 0) {
 			this.notices.say(t('conversations:interrupted', { count: start.interruptedAnswers }));
 		}
+		this.#sayLastEnd(start);
+	}
+
+	/** An abrupt end is told where nothing else tells of it. */
+	#sayLastEnd({ lastEnd, interruptedAnswers }: AppStart) {
+		if (lastEnd.kind === 'clean' || (interruptedAnswers > 0 && lastEnd.place === null)) return;
+		const place = lastEnd.place === null ? '' : ` ${t('app:brokeAt', { place: lastEnd.place })}`;
+		this.notices.say(t('app:endedAbruptly') + place, {
+			action: { label: t('app:openDiagnostics'), run: () => (this.screen = 'settings') },
+		});
 	}
 
 	async newTab(): Promise<void> {

@@ -22,6 +22,7 @@ pub mod settings;
 pub mod structure;
 pub mod token_details;
 pub mod transfer;
+pub mod window;
 
 pub use attachment::*;
 pub use benchmark::*;
@@ -38,3 +39,4 @@ pub use settings::*;
 pub use structure::*;
 pub use token_details::*;
 pub use transfer::*;
+pub use window::*;

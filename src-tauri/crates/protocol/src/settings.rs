@@ -1,6 +1,6 @@
 //! Settings of the app as a whole.
 
-use crate::{ConversationSummary, GateMode, OverlapMode, SamplingSettings};
+use crate::{ConversationSummary, GateMode, LastEnd, OverlapMode, SamplingSettings};
 use serde::{Deserialize, Serialize};
 use specta::Type;
 
@@ -71,4 +71,6 @@ pub struct AppStart {
     pub conversations: Vec<ConversationSummary>,
     /// Answers found half-written at start, now marked interrupted.
     pub interrupted_answers: u32,
+    /// How the app ended before; told to the first page only.
+    pub last_end: LastEnd,
 }

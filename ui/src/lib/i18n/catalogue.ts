@@ -7,6 +7,7 @@ import benchmark from '../../locales/en/benchmark.json';
 import commands from '../../locales/en/commands.json';
 import conversations from '../../locales/en/conversations.json';
 import engine from '../../locales/en/engine.json';
+import menu from '../../locales/en/menu.json';
 import reports from '../../locales/en/reports.json';
 import sections from '../../locales/en/sections.json';
 import servers from '../../locales/en/servers.json';
@@ -25,6 +26,7 @@ export const english = {
 	commands,
 	conversations,
 	engine,
+	menu,
 	reports,
 	sections,
 	servers,

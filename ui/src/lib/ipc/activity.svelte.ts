@@ -88,6 +88,7 @@ const activityOf: Record<keyof Backend, string | null> = {
 	readDiagnostics: 'Making the report',
 	saveDiagnostics: 'Writing the report',
 	noteAlive: null,
+	showMenu: null,
 };
 
 interface PendingCall {

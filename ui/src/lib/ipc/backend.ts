@@ -23,6 +23,8 @@ import type {
 	Licences,
 	LocalServerSettings,
 	LocalServerStatus,
+	MenuItem,
+	MenuWords,
 	MessageView,
 	ModelEntry,
 	ModelsStatus,
@@ -181,6 +183,8 @@ export interface Backend {
 	saveDiagnostics(path: string): Promise<void>;
 	/** Tells the watchdog that the page is alive. */
 	noteAlive(): Promise<void>;
+	/** Shows the menu bar in these words, where the system has one; `onChosen` gets what is chosen in it. */
+	showMenu(words: MenuWords, onChosen: (item: MenuItem) => void): Promise<void>;
 }
 
 /** Files over the window. */

@@ -94,6 +94,7 @@ export function scripted(scenario: Scenario): Backend {
 					settings: history.settings,
 					conversations: history.list(),
 					interruptedAnswers: history.interruptedAnswers,
+					lastEnd: { kind: 'clean' as const },
 				};
 			}),
 		listConversations: () => call(() => history.list()),

@@ -109,6 +109,7 @@ export function createBackend(): Backend {
 		readDiagnostics: () => unwrap(commands.readDiagnostics()),
 		saveDiagnostics: (path) => settle(commands.saveDiagnostics(path)),
 		noteAlive: () => settle(commands.noteAlive()),
+		showMenu: (words, onChosen) => settle(commands.showMenu(words, channel(onChosen))),
 	};
 }
 

@@ -12,6 +12,7 @@ type Calls = Pick<
 	| 'readDiagnostics'
 	| 'saveDiagnostics'
 	| 'noteAlive'
+	| 'showMenu'
 >;
 
 const plan: { batchRows: number; gateMode: GateMode; hasJsonRow: boolean }[] = [
@@ -62,6 +63,7 @@ export function reportCalls({ call, scenario, engine }: ScriptedParts): Calls {
 		readDiagnostics: () => call(() => diagnostics),
 		saveDiagnostics: (path) => call(() => write(path)),
 		noteAlive: async () => {},
+		showMenu: async () => {},
 	};
 }
 

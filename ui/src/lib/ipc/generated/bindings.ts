@@ -576,6 +576,14 @@ export const commands = {
 	 *  None.
 	 */
 	noteAlive: () => typedError<null, CommandError>(__TAURI_INVOKE("note_alive")),
+	/**
+	 *  Shows the menu bar with these words, where there is one, and tells what is chosen in it. Called again when the
+	 *  language changes.
+	 * 
+	 *  # Errors
+	 *  `Internal` if the system refuses the menu.
+	 */
+	showMenu: (words: MenuWords, chosen: Channel<MenuItem>) => typedError<null, CommandError>(__TAURI_INVOKE("show_menu", { words, chosen })),
 };
 
 /* Types */
@@ -627,6 +635,8 @@ export type AppStart = {
 	conversations: ConversationSummary[],
 	/**  Answers found half-written at start, now marked interrupted. */
 	interruptedAnswers: number,
+	/**  How the app ended before; told to the first page only. */
+	lastEnd: LastEnd,
 };
 
 /**  What an attachment was made from. */
@@ -1194,6 +1204,17 @@ export type KeyPlace =
 /**  In a file that only this user can read, because the system has no keychain. */
 "file";
 
+/**  How the app ended before this start. */
+export type LastEnd = 
+/**  As it should, or this is the first start. */
+{ kind: "clean" } | 
+/**  It was killed, crashed, or lost power. Told once. */
+{ kind: "abrupt"; 
+/**  Unix time of the start that ended so. */
+startedAtMs: number; 
+/**  Where in the code it broke, if it said so. */
+place: string | null };
+
 /**  The whole file. */
 export type Licences = {
 	/**  By kind, then name. */
@@ -1269,6 +1290,95 @@ export type MemoryStats = {
 	kvBytesPerToken: number,
 	/**  What admission would still give to new requests: the headroom. */
 	freeBytes: number,
+};
+
+/**  An entry of the menu bar. */
+export type MenuItem = 
+/**  What this app is. The system does it, as it does all up to [`MenuItem::Zoom`]. */
+"about" | 
+/**  What other apps offer to do with a selection. */
+"services" | 
+/**  Hides the app. */
+"hide" | 
+/**  Hides every other app. */
+"hideOthers" | 
+/**  Shows every app again. */
+"showAll" | 
+/**  Ends the app. */
+"quit" | 
+/**  Takes the latest change of a text field back. */
+"undo" | 
+/**  Makes it again. */
+"redo" | 
+/**  Moves the selection to the clipboard. */
+"cut" | 
+/**  Copies the selection to the clipboard. */
+"copy" | 
+/**  Puts the clipboard in place of the selection. */
+"paste" | 
+/**  Selects everything. */
+"selectAll" | 
+/**  Lets the window fill the screen, or ends that. */
+"fullScreen" | 
+/**  Puts the window into the dock. */
+"minimise" | 
+/**  Makes the window as large as is useful. */
+"zoom" | 
+/**  Closes the window. The app does it, as it does all that follow. */
+"closeWindow" | 
+/**  Opens a tab. */
+"newTab" | 
+/**  Closes the active tab. */
+"closeTab" | 
+/**  Shows the tab to the right. */
+"nextTab" | 
+/**  Shows the tab to the left. */
+"previousTab" | 
+/**  Searches the conversations. */
+"search" | 
+/**  Opens the command palette. */
+"palette" | 
+/**  Shows the settings. */
+"settings" | 
+/**  Shows the models. */
+"models" | 
+/**  Shows or hides the list of conversations. */
+"sidebar" | 
+/**  Shows or hides the performance overlay. */
+"overlay" | 
+/**  Makes text larger. */
+"largerText" | 
+/**  Makes text smaller. */
+"smallerText" | 
+/**  Gives text its usual size. */
+"usualText" | 
+/**  Shows the keyboard shortcuts. */
+"sheet" | 
+/**  Shows the report for who helps. */
+"diagnostics";
+
+/**  The words of one entry. */
+export type MenuWord = {
+	/**  The entry. */
+	item: MenuItem,
+	/**  Its words. */
+	text: string,
+};
+
+/**  The words of the menu bar, in the window's language. */
+export type MenuWords = {
+	/**  Title of the menu of tabs and windows. */
+	file: string,
+	/**  Title of the menu of editing. */
+	edit: string,
+	/**  Title of the menu of what is shown. */
+	view: string,
+	/**  Title of the menu of windows. */
+	window: string,
+	/**  Title of the menu of help. */
+	help: string,
+	/**  Words of the entries; one that is missing keeps the system's. */
+	items: MenuWord[],
 };
 
 /**  Where a message is in its life. */
