@@ -10,6 +10,9 @@ export type WindowAction =
 	| 'nextTab'
 	| 'previousTab'
 	| 'showTab'
+	| 'moveTabLeft'
+	| 'moveTabRight'
+	| 'renameTab'
 	| 'search'
 	| 'sidebar'
 	| 'overlay'
@@ -60,6 +63,9 @@ export const windowShortcuts: readonly Entry<WindowAction>[] = [
 		keys: ['Mod+1', 'Mod+2', 'Mod+3', 'Mod+4', 'Mod+5', 'Mod+6', 'Mod+7', 'Mod+8', 'Mod+9'],
 		shown: 'commands:showTabKeys',
 	},
+	{ action: 'moveTabLeft', group: 'tabs', keys: ['Ctrl+Shift+PageUp'] },
+	{ action: 'moveTabRight', group: 'tabs', keys: ['Ctrl+Shift+PageDown'] },
+	{ action: 'renameTab', group: 'tabs', keys: ['F2'] },
 	{ action: 'sidebar', group: 'view', keys: ['Mod+B'] },
 	{ action: 'overlay', group: 'view', keys: ['Mod+Shift+P'] },
 	{ action: 'largerText', group: 'view', keys: ['Mod++', 'Mod+='] },
@@ -98,7 +104,7 @@ export function shortcutOf(event: Press, platform: Platform = 'other'): Shortcut
 	for (const name of namesOf(event)) {
 		for (const held of heldWith(event, name, platform)) {
 			const found = byPress.get(held + name);
-			if (found && (held !== '' || name === 'escape' || !isField(event.target))) return found;
+			if (found && (held !== '' || isNoText(name) || !isField(event.target))) return found;
 		}
 	}
 	return null;
@@ -146,6 +152,11 @@ function heldWith(event: Press, name: string, platform: Platform): string[] {
 	// On a Mac, Ctrl with a letter moves the caret of a field.
 	const isMod = platform === 'mac' ? event.metaKey : true;
 	return [...(isMod ? [`mod+${shift}`] : []), ...(event.ctrlKey ? [`ctrl+${shift}`] : [])];
+}
+
+/** Keys that write nothing into a field. */
+function isNoText(name: string): boolean {
+	return name === 'escape' || /^f\d+$/.test(name);
 }
 
 function isField(target: EventTarget | null): boolean {

@@ -20,6 +20,12 @@ const runs: Record<WindowAction, Run> = {
 	nextTab: always((workspace) => workspace.stepTab(1)),
 	previousTab: always((workspace) => workspace.stepTab(-1)),
 	showTab: always((workspace, index) => workspace.showTabAt(index)),
+	moveTabLeft: moveTab(-1),
+	moveTabRight: moveTab(1),
+	renameTab: always((workspace) => {
+		workspace.screen = 'chat';
+		workspace.renamedTab = workspace.tabs.activeId;
+	}),
 	search: always((workspace) => workspace.startSearch()),
 	sidebar: always((workspace) => workspace.toggleSidebar()),
 	overlay: always((workspace) => workspace.toggleOverlay()),
@@ -30,6 +36,10 @@ const runs: Record<WindowAction, Run> = {
 	smallerText: always(({ settings }) => stepText(settings, -1)),
 	usualText: always(({ settings }) => settings.change({ textSizePercent: usualTextSize })),
 };
+
+function moveTab(by: 1 | -1): Run {
+	return always((workspace) => workspace.moveTab(workspace.tabs.activeId ?? '', by));
+}
 
 /** Does what a shortcut stands for, and says whether there was anything to do. */
 export function runShortcut(workspace: Workspace, { action, index }: Shortcut): boolean {

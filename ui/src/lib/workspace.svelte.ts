@@ -3,13 +3,14 @@ import type { ChatTab } from './chat/chatTab.svelte';
 import { ConversationSearch } from './chat/conversationSearch.svelte';
 import { Conversations } from './chat/conversations.svelte';
 import { Tabs } from './chat/tabs.svelte';
+import { Unread } from './chat/unread';
 import { EngineWatch } from './engine/engineStatus.svelte';
 import { forecastPath, pathMark, type PathMark } from './engine/paths';
 import { tabPhase, type TabPhase } from './engine/tabPhase';
 import { t } from './i18n/language.svelte';
 import { asFailure, type Backend } from './ipc/backend';
 import { wordingOf } from './ipc/errors';
-import type { AppStart, GateMode, OverlapMode, SearchHit } from './ipc/wire';
+import type { AppStart, GateMode, OverlapMode, SamplingSettings, SearchHit } from './ipc/wire';
 import type { Notices } from './notices.svelte';
 import { bytes } from './format';
 import { ModelsState } from './models/models.svelte';
@@ -48,6 +49,7 @@ export class Workspace {
 	readonly conversations: Conversations;
 	readonly search: ConversationSearch;
 	readonly tabs: Tabs;
+	readonly unread: Unread;
 	readonly engine: EngineWatch;
 	readonly models: ModelsState;
 	readonly servers: RemoteServers;
@@ -57,6 +59,10 @@ export class Workspace {
 	readonly notices: Notices;
 	screen = $state<Screen>('chat');
 	settingsSection = $state<SettingsSection>('appearance');
+	/** Tab whose title is being written. */
+	renamedTab = $state<string | null>(null);
+	/** What happened out of sight, for those who listen to the screen. */
+	announcement = $state('');
 	/** Whether the active tab's settings are shown. */
 	isTabSettingsOpen = $state(false);
 	dialog = $state<WindowDialog | null>(null);
@@ -72,6 +78,8 @@ export class Workspace {
 		this.conversations.all = start.conversations;
 		this.search = new ConversationSearch(backend);
 		this.tabs = new Tabs(backend, () => this.#refreshList());
+		this.tabs.onAnswerEnd = (id) => this.#noteAnswerEnd(id);
+		this.unread = new Unread(this.settings);
 		this.engine = new EngineWatch(backend);
 		this.models = new ModelsState(backend, {
 			onNews: (news) => this.#tellNews(news),
@@ -152,6 +160,33 @@ export class Workspace {
 		if (this.tabs.open.length === 0) await this.newTab();
 	}
 
+	/** Closes every tab but one; answers that run there end, their text is kept. */
+	async closeOtherTabs(id: string): Promise<void> {
+		const others = this.tabs.open.filter((tab) => tab.id !== id);
+		this.showConversation(id);
+		for (const { id: other } of others) await this.closeTab(other);
+	}
+
+	/** Puts a tab `by` places further to the right. */
+	moveTab(id: string, by: 1 | -1) {
+		this.placeTab(id, this.tabs.open.findIndex((tab) => tab.id === id) + by);
+	}
+
+	/** Puts a tab at a place, counted from 0. */
+	placeTab(id: string, place: number) {
+		this.tabs.move(id, place);
+		this.#saveTabs();
+	}
+
+	/** Opens a tab whose settings are those given. */
+	async newTabWith(settings: SamplingSettings): Promise<void> {
+		await this.#attempt(async () => {
+			const created = await this.conversations.create();
+			await this.backend.writeConversationSettings(created.id, settings);
+			this.showConversation(created.id);
+		});
+	}
+
 	async renameConversation(id: string, title: string): Promise<void> {
 		await this.#attempt(() => this.conversations.rename(id, title));
 	}
@@ -165,6 +200,7 @@ export class Workspace {
 	/** Deletes at once; the notice brings it back, tab included. */
 	async deleteConversation(id: string): Promise<void> {
 		const title = this.conversations.titleOf(id);
+		this.unread.clear(id);
 		const tab = this.tabs.remove(id);
 		await this.#attempt(async () => {
 			await tab?.close();
@@ -320,6 +356,17 @@ export class Workspace {
 			await this.conversations.restore(id);
 			if (tab) this.showConversation(id);
 		});
+	}
+
+	/** Whether a conversation is what fills the window. */
+	isShown(id: string): boolean {
+		return this.screen === 'chat' && this.tabs.activeId === id;
+	}
+
+	#noteAnswerEnd(id: string) {
+		if (this.isShown(id) || !this.tabs.byId(id)) return;
+		this.unread.mark(id);
+		this.announcement = t('tabs:ended', { title: this.conversations.titleOf(id) });
 	}
 
 	#refreshList() {

@@ -1,6 +1,7 @@
 import { render, screen, within } from '@testing-library/svelte';
 import userEvent from '@testing-library/user-event';
 import { beforeEach, expect, it, vi } from 'vitest';
+import type { TabItem } from '../../lib/chat/tabItem';
 import TabStrip from './TabStrip.svelte';
 
 const idle = { kind: 'idle', label: 'Idle', progress: null } as const;
@@ -35,7 +36,7 @@ const tabs = [
 		mark: null,
 	},
 	{ id: '5', title: 'Quiet tab', phase: idle, mark: null },
-] as const;
+].map((tab) => ({ isUnread: false, ...tab })) as TabItem[];
 
 const scrolledTo = vi.fn();
 

@@ -24,6 +24,8 @@ export function shortcutLabel(keys: string, on: 'mac' | 'other' = platform): str
 		Shift: t('commands:keyShift'),
 		Enter: t('commands:keyEnter'),
 		Escape: t('commands:keyEscape'),
+		PageUp: t('commands:keyPageUp'),
+		PageDown: t('commands:keyPageDown'),
 	};
-	return signs.replace(/Mod|Ctrl|Shift|Enter|Escape/g, (name) => printed[name] ?? name);
+	return signs.replace(/Mod|Ctrl|Shift|Enter|Escape|PageUp|PageDown/g, (name) => printed[name] ?? name);
 }

@@ -61,6 +61,8 @@ export class ChatTab {
 	#frames: FrameClock;
 	#onChange: () => void;
 	#opening = Promise.resolve();
+	/** The place that is stored, as JSON. */
+	#scroll = 'null';
 
 	constructor(backend: Backend, id: string, onChange: () => void, frames = new FrameClock()) {
 		this.#backend = backend;
@@ -68,6 +70,7 @@ export class ChatTab {
 		this.id = id;
 		this.#onChange = onChange;
 		this.#runs = new AnswerRuns(backend);
+		this.scroll.onRest = () => void this.saveScroll();
 		this.attachments = new DraftAttachments(backend, id);
 	}
 
@@ -146,6 +149,8 @@ export class ChatTab {
 		try {
 			const view = await this.#backend.openConversation(this.id);
 			this.#show(view);
+			if (view.scroll && view.activeRequests.length === 0) this.scroll.restore(view.scroll);
+			this.#scroll = JSON.stringify(view.scroll);
 			this.settings = view.settings;
 			this.attachments.all = view.draftAttachments;
 			this.draft = new Draft(
@@ -315,6 +320,14 @@ export class ChatTab {
 		}
 	}
 
+	/** Keeps where the reader is; a place that cannot be kept is no reason to trouble anybody. */
+	async saveScroll(): Promise<void> {
+		const place = this.scroll.place();
+		if (place === undefined || JSON.stringify(place) === this.#scroll || this.load.kind !== 'ready') return;
+		this.#scroll = JSON.stringify(place);
+		await this.#backend.saveScroll(this.id, place).catch(() => {});
+	}
+
 	async writeSettings(settings: SamplingSettings): Promise<void> {
 		const before = this.settings;
 		this.settings = settings;
@@ -329,7 +342,7 @@ export class ChatTab {
 	/** Saves the draft, ends the answers that are running, and lets the engine forget the conversation. */
 	async close(): Promise<void> {
 		this.#runs.close();
-		await Promise.all([this.draft.flush().catch(() => {}), this.stop()]);
+		await Promise.all([this.draft.flush().catch(() => {}), this.saveScroll(), this.stop()]);
 		await this.#backend.closeConversation(this.id);
 	}
 

@@ -106,3 +106,25 @@ it('goes to a message and keeps it in place while the list takes its shape, unti
 	grow(80);
 	expect(viewport.scrollTop).toBe(404);
 });
+
+it('says where the reader is, and goes back there', async () => {
+	const scroll = new ScrollKeeper();
+	expect(scroll.place(), 'nothing is on screen').toBeUndefined();
+	const viewport = document.createElement('div');
+	const tops = { a: -340, b: -40, c: 200 };
+	for (const [id, top] of Object.entries(tops)) {
+		const message = document.createElement('div');
+		message.dataset['messageId'] = id;
+		message.getBoundingClientRect = () => ({ top, bottom: top + 240 }) as DOMRect;
+		viewport.append(message);
+	}
+	viewport.getBoundingClientRect = () => ({ top: 0 }) as DOMRect;
+	scroll.attach(viewport);
+	expect(scroll.place(), 'at the end').toBeNull();
+	scroll.isFollowing = false;
+	expect(scroll.place()).toEqual({ messageId: 'b', abovePx: 40 });
+	viewport.scrollTop = 500;
+	scroll.restore({ messageId: 'c', abovePx: 30 });
+	await tick();
+	expect(viewport.scrollTop, 'c begins 30 pixels above the top').toBe(500 + 200 + 30);
+});

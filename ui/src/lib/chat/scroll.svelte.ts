@@ -1,10 +1,14 @@
 import { tick } from 'svelte';
+import type { ScrollPlace } from '../ipc/wire';
 
 /** Distance from the end, in pixels, within which the reader counts as being at it. */
 const endZonePx = 32;
 
 /** Space above a message that the list was scrolled to, in pixels. */
 const targetMarginPx = 16;
+
+/** A reader who has not moved for so long rests. */
+const restAfterMs = 700;
 
 /**
  * Keeps a scrolled list at its end while the reader is there, and never moves it otherwise.
@@ -20,8 +24,11 @@ export class ScrollKeeper {
 	#lastTop = 0;
 	/** Where this class last scrolled to, until the scroll event of that arrives: it is nobody's wish to follow. */
 	#ownTop: number | null = null;
-	/** The message that is kept in sight while the list still takes its shape; the reader's first move ends that. */
-	#target: string | null = null;
+	/** What is kept in sight while the list still takes its shape; the reader's first move ends that. */
+	#target: ScrollPlace | null = null;
+	/** Called when the reader has rested somewhere else than before. */
+	onRest: () => void = () => {};
+	#restTimer: ReturnType<typeof setTimeout> | undefined;
 
 	/** Attachment for the scrolling element, whose first child is the content. */
 	attach = (viewport: HTMLElement) => {
@@ -50,6 +57,7 @@ export class ScrollKeeper {
 		);
 		return () => {
 			listeners.abort();
+			clearTimeout(this.#restTimer);
 			resized.disconnect();
 			this.#viewport = null;
 		};
@@ -57,9 +65,26 @@ export class ScrollKeeper {
 
 	/** Goes to a message, now or once the list is on screen, and stays there. */
 	goTo(messageId: string) {
+		this.restore({ messageId, abovePx: -targetMarginPx });
+	}
+
+	/** Goes back to where a reader was. */
+	restore(place: ScrollPlace) {
 		this.isFollowing = false;
-		this.#target = messageId;
+		this.#target = place;
 		void tick().then(() => this.#toTarget());
+	}
+
+	/** Where the reader is; `null` at the end, `undefined` while the list is not on screen. */
+	place(): ScrollPlace | null | undefined {
+		const viewport = this.#viewport;
+		if (!viewport) return undefined;
+		if (this.isFollowing) return null;
+		const { top } = viewport.getBoundingClientRect();
+		const first = this.#messages(viewport).find((message) => message.getBoundingClientRect().bottom > top);
+		const messageId = first?.dataset['messageId'];
+		if (!first || messageId === undefined) return null;
+		return { messageId, abovePx: top - first.getBoundingClientRect().top };
 	}
 
 	/** Goes to the end and follows from there. */
@@ -76,12 +101,16 @@ export class ScrollKeeper {
 	#toTarget() {
 		const viewport = this.#viewport;
 		if (!viewport || this.#target === null) return;
-		const messages = [...viewport.querySelectorAll<HTMLElement>('[data-message-id]')];
-		const message = messages.find((element) => element.dataset['messageId'] === this.#target);
+		const { messageId, abovePx } = this.#target;
+		const message = this.#messages(viewport).find((element) => element.dataset['messageId'] === messageId);
 		if (!message) return;
 		const below = message.getBoundingClientRect().top - viewport.getBoundingClientRect().top;
-		this.#scrollTo(viewport, viewport.scrollTop + below - targetMarginPx);
+		this.#scrollTo(viewport, viewport.scrollTop + below + abovePx);
 		this.#place = viewport.scrollTop;
+	}
+
+	#messages(viewport: HTMLElement): HTMLElement[] {
+		return [...viewport.querySelectorAll<HTMLElement>('[data-message-id]')];
 	}
 
 	#scrollTo(viewport: HTMLElement, top: number) {
@@ -105,5 +134,7 @@ export class ScrollKeeper {
 		else if (fromEnd <= endZonePx && top > this.#lastTop) this.isFollowing = true;
 		this.#lastTop = top;
 		this.#place = top;
+		clearTimeout(this.#restTimer);
+		this.#restTimer = setTimeout(() => this.onRest(), restAfterMs);
 	}
 }

@@ -48,6 +48,15 @@ export class Tabs {
 		return removed;
 	}
 
+	/** Puts a tab at another place, counted from 0; beyond the ends it stays at the end. */
+	move(conversationId: string, to: number) {
+		const moved = this.byId(conversationId);
+		if (!moved) return;
+		const others = this.open.filter((tab) => tab !== moved);
+		const place = Math.min(Math.max(0, to), others.length);
+		this.open = [...others.slice(0, place), moved, ...others.slice(place)];
+	}
+
 	/** Shows the nth tab, counted from 0; does nothing beyond the last. */
 	showAt(index: number) {
 		const tab = this.open[index];
@@ -64,5 +73,6 @@ export class Tabs {
 	#leaveActive() {
 		// A failure to save is shown in the tab itself; switching does not wait for the disk.
 		void this.active?.draft.flush().catch(() => {});
+		void this.active?.saveScroll();
 	}
 }

@@ -12,6 +12,7 @@ import reports from '../../locales/en/reports.json';
 import sections from '../../locales/en/sections.json';
 import servers from '../../locales/en/servers.json';
 import settings from '../../locales/en/settings.json';
+import tabs from '../../locales/en/tabs.json';
 import transfer from '../../locales/en/transfer.json';
 import units from '../../locales/en/units.json';
 
@@ -31,6 +32,7 @@ export const english = {
 	sections,
 	servers,
 	settings,
+	tabs,
 	transfer,
 	units,
 };

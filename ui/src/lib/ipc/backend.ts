@@ -191,6 +191,9 @@ export interface Backend {
 export interface FileDrop {
 	phase: 'over' | 'dropped';
 	paths: string[];
+	/** Where they are, in CSS pixels of the window. */
+	x: number;
+	y: number;
 }
 
 /** What a call rejects with: a code to look up in `errors.ts`, and detail that is shown but never matched on. */

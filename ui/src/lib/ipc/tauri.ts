@@ -124,9 +124,10 @@ async function readLicences(): Promise<Licences> {
 
 function watchFileDrops(onDrop: (drop: FileDrop | null) => void): () => void {
 	const listening = getCurrentWebview().onDragDropEvent(({ payload }) => {
-		if (payload.type === 'leave') onDrop(null);
-		else if (payload.type === 'drop') onDrop({ phase: 'dropped', paths: payload.paths });
-		else onDrop({ phase: 'over', paths: payload.type === 'enter' ? payload.paths : [] });
+		if (payload.type === 'leave') return onDrop(null);
+		const at = { x: payload.position.x / devicePixelRatio, y: payload.position.y / devicePixelRatio };
+		const paths = payload.type === 'over' ? [] : payload.paths;
+		onDrop({ phase: payload.type === 'drop' ? 'dropped' : 'over', paths, ...at });
 	});
 	return () => void listening.then((stop) => stop());
 }

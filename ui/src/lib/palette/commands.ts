@@ -6,6 +6,7 @@ import { themes, themeWords } from '../settings/theme';
 import { keysOf, wordsOf, type WindowAction } from '../shortcuts';
 import { runShortcut } from '../windowActions';
 import type { Workspace } from '../workspace.svelte';
+import { fileCommands, settingsCommands, tabPlaceCommands } from './frameCommands';
 import { matchScore } from './match';
 
 export interface Command {
@@ -28,7 +29,10 @@ const shownCommands = 60;
 export function commandsOf(workspace: Workspace): Command[] {
 	return [
 		...tabCommands(workspace),
+		...tabPlaceCommands(workspace),
+		...fileCommands(workspace),
 		...viewCommands(workspace),
+		...settingsCommands(workspace),
 		...modelCommands(workspace),
 		...engineCommands(workspace),
 		...conversationCommands(workspace),
@@ -49,7 +53,7 @@ export function findCommands(all: readonly Command[], query: string, recent: rea
 }
 
 /** A command that does what a shortcut does. */
-function ofShortcut(
+export function ofShortcut(
 	workspace: Workspace,
 	action: WindowAction,
 	group: string,
