@@ -68,6 +68,16 @@ export function roundCount(value: number): string {
 	return value.toFixed(0);
 }
 
+/** Words in quotation marks. */
+export function quoted(text: string): string {
+	return t('units:quoted', { text });
+}
+
+/** Words one after the other. */
+export function listed(words: readonly string[]): string {
+	return words.join(t('units:listSeparator'));
+}
+
 /** How long ago, in the shortest words that are still useful. */
 export function ago(thenMs: number, nowMs: number): string {
 	const minutes = Math.floor((nowMs - thenMs) / 60_000);

@@ -1,3 +1,5 @@
+import { percent as share, quoted } from '../format';
+import { t } from '../i18n/language.svelte';
 import type { TokenDetail } from '../ipc/wire';
 
 /** How surprising a token was: from `sure` to `rare` as its probability falls. */
@@ -21,14 +23,14 @@ export function visibleText(text: string): string {
 
 /** The same between quotation marks. */
 export function quotedText(text: string): string {
-	return `“${visibleText(text)}”`;
+	return quoted(visibleText(text));
 }
 
 /** A probability from its logarithm: three digits, never a rounded 0 or 100 %. */
 export function percent(logprob: number | null): string {
-	if (logprob === null) return '0 %';
+	if (logprob === null) return share(0);
 	const value = 100 * Math.exp(logprob);
-	if (value < 0.01) return '< 0.01 %';
-	if (value > 99.99 && logprob < 0) return '> 99.9 %';
-	return `${value >= 10 ? value.toFixed(1) : value.toFixed(2)} %`;
+	if (value < 0.01) return t('chat:lessThanPercent', { percent: share(0.01, 2) });
+	if (value > 99.99 && logprob < 0) return t('chat:moreThanPercent', { percent: share(99.9, 1) });
+	return share(value, value >= 10 ? 1 : 2);
 }

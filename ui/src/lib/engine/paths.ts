@@ -1,3 +1,4 @@
+import { listed } from '../format';
 import { t, wordsFor } from '../i18n/language.svelte';
 import type { GateMode, GatePath, PathReason, SamplingSettings } from '../ipc/wire';
 
@@ -86,11 +87,6 @@ function fusedMark(gate: GatePath): PathMark {
 		label: features ? t('engine:fusedWith', { features }) : t('engine:fused'),
 		explanation: features ? t('engine:fusedWhyFeatures', { features }) : t('engine:fusedWhy'),
 	};
-}
-
-/** Words one after the other, as the language lists them. */
-export function listed(words: readonly string[]): string {
-	return words.join(t('engine:listSeparator'));
 }
 
 /** Keys that the gate compares to call settings mixed. Seeds are per row and never break the batch. */

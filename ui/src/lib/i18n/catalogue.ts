@@ -1,14 +1,17 @@
-import app from '../../locales/en/app.json';
-import markdown from '../../locales/en/markdown.json';
-import fanOut from '../../locales/en/fanOut.json';
-import attachments from '../../locales/en/attachments.json';
 import answers from '../../locales/en/answers.json';
+import app from '../../locales/en/app.json';
+import attachments from '../../locales/en/attachments.json';
 import benchmark from '../../locales/en/benchmark.json';
+import chat from '../../locales/en/chat.json';
 import commands from '../../locales/en/commands.json';
 import conversations from '../../locales/en/conversations.json';
 import engine from '../../locales/en/engine.json';
+import errors from '../../locales/en/errors.json';
+import fanOut from '../../locales/en/fanOut.json';
+import markdown from '../../locales/en/markdown.json';
 import menu from '../../locales/en/menu.json';
 import reports from '../../locales/en/reports.json';
+import sampling from '../../locales/en/sampling.json';
 import sections from '../../locales/en/sections.json';
 import servers from '../../locales/en/servers.json';
 import settings from '../../locales/en/settings.json';
@@ -18,17 +21,20 @@ import units from '../../locales/en/units.json';
 
 /** English words by namespace: the list that every other language is held to. One file each, one line each. */
 export const english = {
-	app,
-	markdown,
-	fanOut,
-	attachments,
 	answers,
+	app,
+	attachments,
 	benchmark,
+	chat,
 	commands,
 	conversations,
 	engine,
+	errors,
+	fanOut,
+	markdown,
 	menu,
 	reports,
+	sampling,
 	sections,
 	servers,
 	settings,

@@ -1,20 +1,26 @@
-// @vitest-environment node
-import { expect, it } from 'vitest';
-import { errorWording, wayOutLabel, wordingOf } from './errors';
+import { afterEach, describe, expect, it } from 'vitest';
+import { languages, setLanguage } from '../i18n/language.svelte';
+import { errorKinds, wayOutLabel, wordingOf } from './errors';
 import type { ErrorCode } from './wire';
 
-const codes = Object.keys(errorWording) as ErrorCode[];
+const codes = Object.keys(errorKinds) as ErrorCode[];
 
-it.each(codes)('%s has words a person can act on', (code) => {
-	const { title, advice, wayOut } = wordingOf(code);
-	expect(title).toMatch(/^[A-Z].*[^.]$/);
-	expect(advice).toMatch(/^[A-Z].*\.$/);
-	expect(`${title} ${advice}`.toLowerCase()).not.toContain(code.toLowerCase());
-	if (wayOut) expect(wayOutLabel[wayOut]).not.toBe('');
-});
+afterEach(() => setLanguage('en'));
 
-it('says something else for every code', () => {
-	expect(new Set(codes.map((code) => wordingOf(code).title)).size).toBe(codes.length);
+describe.each(languages)('in %s', (language) => {
+	it.each(codes)('%s has words a person can act on', (code) => {
+		setLanguage(language);
+		const { title, advice, wayOut } = wordingOf(code);
+		expect(title).toMatch(/^[\p{Lu}\p{Lo}].*[^.。]$/u);
+		expect(advice).toMatch(/^[\p{Lu}\p{Lo}].*[.。]$/u);
+		expect(`${title} ${advice}`.toLowerCase()).not.toContain(code.toLowerCase());
+		if (wayOut) expect(wayOutLabel[wayOut]).not.toBe('');
+	});
+
+	it('says something else for every code', () => {
+		setLanguage(language);
+		expect(new Set(codes.map((code) => wordingOf(code).title)).size).toBe(codes.length);
+	});
 });
 
 it('offers a restart when the engine is gone, and the models when none can be run', () => {

@@ -1,3 +1,5 @@
+import { quoted } from '../format';
+import { t } from '../i18n/language.svelte';
 import type { BiasSetting } from '../ipc/wire';
 import { checkNumber, decimal } from './numberRules';
 
@@ -23,7 +25,7 @@ export function checkBias(rows: readonly BiasRow[]): { value: BiasSetting[]; err
 	if (filled.length > biasMaxCount) {
 		return {
 			value: [],
-			error: `At most ${biasMaxCount} tokens can have a bias; there are ${filled.length}.`,
+			error: t('sampling:biasLimit', { most: biasMaxCount, count: filled.length }),
 		};
 	}
 	const settings: BiasSetting[] = [];
@@ -34,24 +36,24 @@ export function checkBias(rows: readonly BiasRow[]): { value: BiasSetting[]; err
 	}
 	const keys = settings.map(({ target }) => JSON.stringify(target));
 	const twice = settings.find((_, i) => keys.indexOf(keys[i] ?? '') !== i);
-	const error = twice ? `A token can have one bias; ${nameOf(biasFormOf(twice))} has two.` : null;
+	const error = twice ? t('sampling:biasTwice', { token: nameOf(biasFormOf(twice)) }) : null;
 	return { value: settings, error };
 }
 
 function checkRow(row: BiasRow): { value: BiasSetting; error: string | null } {
 	const { value, error } = checkNumber(row.value, {
-		name: `Bias of ${nameOf(row)}`,
-		limit: 'from -100 to 100',
+		name: t('sampling:biasOf', { token: nameOf(row) }),
+		limit: t('sampling:fromMinus100to100'),
 		isWhole: false,
 		holds: (v) => v >= -100 && v <= 100,
 	});
 	if (row.kind === 'text') {
-		const isEmpty = row.target === '' ? 'A bias needs the text of its token.' : null;
+		const isEmpty = row.target === '' ? t('sampling:biasNeedsText') : null;
 		return { value: { target: { kind: 'text', text: row.target }, value }, error: error ?? isEmpty };
 	}
 	const id = checkNumber(row.target, {
-		name: 'Token id',
-		limit: '0 or more',
+		name: t('sampling:tokenIdName'),
+		limit: t('sampling:atLeast0'),
 		isWhole: true,
 		holds: (v) => v >= 0 && v <= idMax,
 	});
@@ -59,5 +61,5 @@ function checkRow(row: BiasRow): { value: BiasSetting; error: string | null } {
 }
 
 function nameOf(row: BiasRow): string {
-	return row.kind === 'text' ? `“${row.target}”` : `token ${row.target}`;
+	return row.kind === 'text' ? quoted(row.target) : t('sampling:tokenNumber', { id: row.target });
 }

@@ -1,4 +1,8 @@
+import { listed } from '../format';
+import type { WordKey } from '../i18n/catalogue';
+import { t } from '../i18n/language.svelte';
 import type { RecommendedSampling, SamplingSettings } from '../ipc/wire';
+import { shortDecimal } from './numberRules';
 
 /** What the model's maker recommends, where it says something; everything else as it was. */
 export function withRecommended(
@@ -26,15 +30,14 @@ export function isAsRecommended(settings: SamplingSettings, recommended: Recomme
 
 /** "temperature 0.6, top-p 0.95" */
 export function recommendedWords(recommended: RecommendedSampling): string {
-	const said: [string, number | null][] = [
-		['temperature', recommended.temperature],
-		['top-p', recommended.topP],
-		['top-k', recommended.topK],
-		['min-p', recommended.minP],
-		['repetition penalty', recommended.repetitionPenalty],
+	const said: [WordKey, number | null][] = [
+		['sampling:recommendedTemperature', recommended.temperature],
+		['sampling:recommendedTopP', recommended.topP],
+		['sampling:recommendedTopK', recommended.topK],
+		['sampling:recommendedMinP', recommended.minP],
+		['sampling:recommendedRepetitionPenalty', recommended.repetitionPenalty],
 	];
-	return said
-		.filter((entry): entry is [string, number] => entry[1] !== null)
-		.map(([name, value]) => `${name} ${value}`)
-		.join(', ');
+	return listed(
+		said.flatMap(([key, value]) => (value === null ? [] : t(key, { value: shortDecimal(value) }))),
+	);
 }

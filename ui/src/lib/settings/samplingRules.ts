@@ -1,6 +1,8 @@
+import type { WordKey } from '../i18n/catalogue';
+import { t } from '../i18n/language.svelte';
 import type { RemoteTarget, SamplingSettings } from '../ipc/wire';
 import { biasFormOf, checkBias, type BiasRow } from './biasRules';
-import { checkNumber, decimal, type NumberRule } from './numberRules';
+import { checkNumber, decimal, shownValue, type NumberRule } from './numberRules';
 import { checkStructure, structureFormOf, type StructureKind } from './structureRules';
 
 /** Sampling settings as they are typed: text until they are checked. */
@@ -48,35 +50,37 @@ const xtcUsualProbability = '0.5';
 const isCount = (v: number) => v >= 0 && v <= countMax;
 const isWithin2 = (v: number) => v >= -2 && v <= 2;
 
+/** Rule of a field; its name is the field's label. */
+interface LineRule extends Pick<NumberRule, 'isWhole' | 'holds'> {
+	limit: WordKey;
+}
+
 const numberRules = {
-	temperature: { name: 'Temperature', limit: 'from 0 to 5', isWhole: false, holds: (v) => v >= 0 && v <= 5 },
-	topP: { name: 'Top-p', limit: 'above 0 and at most 1', isWhole: false, holds: (v) => v > 0 && v <= 1 },
-	topK: { name: 'Top-k', limit: '0 or more', isWhole: true, holds: isCount },
-	minP: { name: 'Min-p', limit: 'at least 0 and below 1', isWhole: false, holds: (v) => v >= 0 && v < 1 },
-	maxTokens: { name: 'Max tokens', limit: '1 or more', isWhole: true, holds: (v) => v >= 1 && isCount(v) },
-	logprobs: { name: 'Logprobs', limit: 'from 0 to 20', isWhole: true, holds: (v) => v >= 0 && v <= 20 },
-	thinkingBudget: { name: 'Thinking budget', limit: '0 or more', isWhole: true, holds: isCount },
+	temperature: { limit: 'sampling:from0to5', isWhole: false, holds: (v) => v >= 0 && v <= 5 },
+	topP: { limit: 'sampling:above0upTo1', isWhole: false, holds: (v) => v > 0 && v <= 1 },
+	topK: { limit: 'sampling:atLeast0', isWhole: true, holds: isCount },
+	minP: { limit: 'sampling:from0below1', isWhole: false, holds: (v) => v >= 0 && v < 1 },
+	maxTokens: { limit: 'sampling:atLeast1', isWhole: true, holds: (v) => v >= 1 && isCount(v) },
+	logprobs: { limit: 'sampling:from0to20', isWhole: true, holds: (v) => v >= 0 && v <= 20 },
+	thinkingBudget: { limit: 'sampling:atLeast0', isWhole: true, holds: isCount },
 	repetitionPenalty: {
-		name: 'Repetition penalty',
-		limit: 'above 0 and at most 10',
+		limit: 'sampling:above0upTo10',
 		isWhole: false,
 		holds: (v) => v > 0 && v <= 10,
 	},
-	frequencyPenalty: { name: 'Frequency penalty', limit: 'from -2 to 2', isWhole: false, holds: isWithin2 },
-	presencePenalty: { name: 'Presence penalty', limit: 'from -2 to 2', isWhole: false, holds: isWithin2 },
+	frequencyPenalty: { limit: 'sampling:fromMinus2to2', isWhole: false, holds: isWithin2 },
+	presencePenalty: { limit: 'sampling:fromMinus2to2', isWhole: false, holds: isWithin2 },
 	xtcThreshold: {
-		name: 'XTC threshold',
-		limit: 'above 0 and at most 1',
+		limit: 'sampling:above0upTo1',
 		isWhole: false,
 		holds: (v) => v > 0 && v <= 1,
 	},
 	xtcProbability: {
-		name: 'XTC probability',
-		limit: 'from 0 to 1',
+		limit: 'sampling:from0to1',
 		isWhole: false,
 		holds: (v) => v >= 0 && v <= 1,
 	},
-} as const satisfies Partial<Record<FormField, NumberRule>>;
+} as const satisfies Partial<Record<FormField, LineRule>>;
 
 type NumberField = keyof typeof numberRules;
 
@@ -117,6 +121,11 @@ function unescapeLine(line: string): string {
 	return line.replace(/\\([\\nt])/g, (_, letter: string) => ({ n: '\n', t: '\t' })[letter] ?? '\\');
 }
 
+function ruleOf(field: NumberField): NumberRule {
+	const rule: LineRule = numberRules[field];
+	return { ...rule, name: t(`sampling:${field}`), limit: t(rule.limit) };
+}
+
 /** Checks every field. An error names the field, its limit and the value. */
 export function checkForm(form: SamplingForm): CheckedForm {
 	const errors: FormErrors = {};
@@ -124,7 +133,7 @@ export function checkForm(form: SamplingForm): CheckedForm {
 		if (error !== null) errors[field] = error;
 		return value;
 	};
-	const numberIn = (field: NumberField) => note(field, checkNumber(form[field], numberRules[field]));
+	const numberIn = (field: NumberField) => note(field, checkNumber(form[field], ruleOf(field)));
 	const numberOrNull = (field: NumberField) => (form[field].trim() === '' ? null : numberIn(field));
 	const threshold = numberOrNull('xtcThreshold');
 	const settings: SamplingSettings = {
@@ -154,13 +163,13 @@ export function checkForm(form: SamplingForm): CheckedForm {
 function checkSeed(typed: string): { value: string | null; error: string | null } {
 	if (typed === '') return { value: null, error: null };
 	if (/^\d+$/.test(typed) && BigInt(typed) <= seedMax) return { value: typed, error: null };
-	const error = `Seed must be a whole number from 0 to ${seedMax}, or empty; it is “${typed}”.`;
+	const error = t('sampling:seedLimit', { max: String(seedMax), shown: shownValue(typed) });
 	return { value: null, error };
 }
 
 function checkStop(typed: string): { value: string[]; error: string | null } {
 	const lines = typed.split('\n').filter((line) => line !== '');
 	const isTooMany = lines.length > stopMaxCount;
-	const error = `Stop sequences can be at most ${stopMaxCount}; there are ${lines.length}.`;
+	const error = t('sampling:stopLimit', { most: stopMaxCount, count: lines.length });
 	return { value: lines.map(unescapeLine), error: isTooMany ? error : null };
 }

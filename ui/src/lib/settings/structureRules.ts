@@ -1,3 +1,4 @@
+import { t } from '../i18n/language.svelte';
 import type { StructuredOutput } from '../ipc/wire';
 
 /** Language of structured output; `off` is free text. */
@@ -27,19 +28,22 @@ export function checkStructure(
 		case 'jsonSchema':
 			return { value: { kind, schema: text }, error: schemaError(text) };
 		case 'regex':
-			return { value: { kind, pattern: text }, error: text === '' ? 'The expression is empty.' : null };
+			return { value: { kind, pattern: text }, error: text === '' ? t('sampling:regexEmpty') : null };
 		case 'lark':
-			return { value: { kind, grammar: text }, error: text.trim() === '' ? 'The grammar is empty.' : null };
+			return {
+				value: { kind, grammar: text },
+				error: text.trim() === '' ? t('sampling:grammarEmpty') : null,
+			};
 	}
 }
 
 function schemaError(text: string): string | null {
-	if (text.trim() === '') return 'The schema is empty; {} allows any JSON.';
+	if (text.trim() === '') return t('sampling:schemaEmpty');
 	try {
 		const schema: unknown = JSON.parse(text);
 		const isSchema = typeof schema === 'boolean' || (typeof schema === 'object' && schema !== null);
-		return isSchema && !Array.isArray(schema) ? null : 'A schema is a JSON object, or true or false.';
+		return isSchema && !Array.isArray(schema) ? null : t('sampling:schemaNotObject');
 	} catch (thrown) {
-		return `The schema is not JSON yet: ${thrown instanceof Error ? thrown.message : String(thrown)}`;
+		return t('sampling:schemaNotJson', { detail: thrown instanceof Error ? thrown.message : String(thrown) });
 	}
 }
