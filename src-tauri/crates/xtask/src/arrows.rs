@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// The arrows allowed between crates of the workspace, in normal, build and development dependencies alike.
 const ALLOWED: &[(&str, &[&str])] = &[
-    ("braid", &["protocol", "engine", "mlx-backend", "text", "model-hub", "history"]),
+    ("braid", &["protocol", "engine", "mlx-backend", "text", "model-hub", "history", "openai-api"]),
     ("mlx-backend", &["engine"]),
     ("engine", &["text"]),
     ("bench", &["engine", "mlx-backend", "text", "model-hub"]),
