@@ -8,8 +8,11 @@ use engine::{EngineError, params::InvalidParam};
 use history::HistoryError;
 use mlx_backend::MlxError;
 use model_hub::{HubError, ModelHubError, fit::FitReport};
+use openai_api::client::ClientError;
 use protocol::{CommandError, ErrorCode};
 use text::TextError;
+
+use crate::keychain::KeychainError;
 
 /// Why the app could not do what it was asked.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -132,6 +135,24 @@ pub enum AppError {
     /// The history could not be opened, read or written.
     #[error(transparent)]
     History(Arc<HistoryError>),
+    /// A key could not be kept, read or erased.
+    #[error(transparent)]
+    Keychain(#[from] KeychainError),
+    /// The server of a tab did not answer, or no further.
+    #[error(transparent)]
+    Remote(#[from] ClientError),
+    /// The server of a tab ended an answer because of what it says.
+    #[error("the server's filter of content ended the answer")]
+    RemoteFiltered,
+    /// The server of a tab ended an answer because of a fault that it does not name.
+    #[error("the server says that the answer ended with an error")]
+    RemoteEndedBadly,
+    /// An id that names no server.
+    #[error("there is no server \"{given}\"")]
+    UnknownServer {
+        /// As the UI sent it.
+        given: String,
+    },
     /// A value of the app's own could not be written as JSON.
     #[error("cannot write {what} as JSON")]
     Json {
@@ -222,6 +243,11 @@ impl AppError {
             Self::EngineThread(_) => ErrorCode::EngineFailed,
             Self::Engine(error) => engine_code(error),
             Self::History(error) => history_code(error),
+            Self::Keychain(_) => ErrorCode::KeychainFailed,
+            Self::Remote(error) => server_code(error),
+            Self::RemoteFiltered => ErrorCode::RemoteRefused,
+            Self::RemoteEndedBadly => ErrorCode::RemoteFault,
+            Self::UnknownServer { .. } => ErrorCode::RemoteUnknown,
             Self::Json { .. } | Self::TaskPanicked | Self::Menu { .. } => ErrorCode::Internal,
         }
     }
@@ -301,6 +327,20 @@ fn remote_code(error: &HubError) -> ErrorCode {
         HubError::UnknownDownload => ErrorCode::DownloadNotFound,
         HubError::Disk { .. } | HubError::InUse { .. } => ErrorCode::DownloadFailed,
         HubError::Client { .. } | HubError::Aborted => ErrorCode::Internal,
+    }
+}
+
+fn server_code(error: &ClientError) -> ErrorCode {
+    match error {
+        ClientError::Address { .. } | ClientError::Redirect { .. } => ErrorCode::RemoteAddress,
+        ClientError::Unreachable { .. } | ClientError::Silent { .. } | ClientError::Client { .. } => {
+            ErrorCode::RemoteUnreachable
+        }
+        ClientError::InvalidKey | ClientError::Access { .. } => ErrorCode::RemoteAccess,
+        ClientError::Refused { .. } => ErrorCode::RemoteRefused,
+        ClientError::Failed { .. } | ClientError::BadAnswer { .. } | ClientError::BrokeOff { .. } => {
+            ErrorCode::RemoteFault
+        }
     }
 }
 

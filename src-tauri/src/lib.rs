@@ -13,6 +13,7 @@ pub mod convert;
 pub mod error;
 pub mod generation;
 pub mod hub_settings;
+pub mod keychain;
 mod language;
 mod last_end;
 pub mod local_engine;
@@ -23,6 +24,7 @@ mod menu;
 mod places;
 mod platform;
 pub mod prompt;
+pub mod remote;
 pub mod requests;
 pub mod sampling_settings;
 pub mod settings_store;
@@ -39,6 +41,7 @@ use tauri::{App, Manager, RunEvent};
 pub use language::language_to_set;
 
 use crate::{
+    keychain::SystemKeychain,
     local_engine::{LocalEngine, MlxSource},
     logging::LogWriter,
     model_library::ModelLibrary,
@@ -89,6 +92,9 @@ fn compose(app: &mut App) -> Result<(), tauri::Error> {
     let engine = Arc::new(LocalEngine::new(MlxSource(places.models)));
     let library = ModelLibrary::new(places.model_folders, &places.data, engine.clone());
     let state = AppState::new(places.database, engine, library);
+    if places.may_use_keychain {
+        state.keys.use_keychain(SystemKeychain);
+    }
     app.manage(state.clone());
     tauri::async_runtime::spawn(async move {
         // Opened first: the engine starts in the stored mode. A failure is told by the UI's first call.

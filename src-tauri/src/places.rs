@@ -29,6 +29,8 @@ pub struct Places {
     pub models: ModelPlaces,
     /// Where models lie, by whose they are.
     pub model_folders: ModelFolders,
+    /// Whether keys may go to the system's keychain: not if everything is to lie in one folder.
+    pub may_use_keychain: bool,
 }
 
 impl Places {
@@ -38,6 +40,7 @@ impl Places {
     /// The system's, if it names no folder for data.
     pub fn find<R: tauri::Runtime>(paths: &PathResolver<R>) -> Result<Self, tauri::Error> {
         let own = folder_from(DATA_DIR);
+        let may_use_keychain = own.is_none();
         let logs = match &own {
             Some(folder) => folder.join("logs"),
             None => paths.app_log_dir()?,
@@ -56,7 +59,14 @@ impl Places {
         let roots = [&own, &downloads].into_iter().chain(&bundled).cloned().collect();
         let models = ModelPlaces { starter: starter.clone(), roots };
         let model_folders = ModelFolders { own, bundled, starter, downloads };
-        Ok(Self { database: data.join("history.sqlite3"), data, logs, models, model_folders })
+        Ok(Self {
+            database: data.join("history.sqlite3"),
+            data,
+            logs,
+            models,
+            model_folders,
+            may_use_keychain,
+        })
     }
 }
 

@@ -1,7 +1,7 @@
 //! What every command reaches: handles, cheap to clone.
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -20,9 +20,11 @@ use tokio::{
 use crate::{
     convert::{to_engine_mode, to_engine_overlap},
     error::AppError,
+    keychain::Keys,
     last_end,
     local_engine::LocalEngine,
     model_library::ModelLibrary,
+    remote::RemoteServers,
     requests::Requests,
     settings_store::SettingsStore,
 };
@@ -42,6 +44,10 @@ pub struct AppState {
     pub library: ModelLibrary,
     /// Answers that are running.
     pub requests: Requests,
+    /// Keys that the app keeps.
+    pub keys: Keys,
+    /// Servers that answer instead of the engine.
+    pub remotes: RemoteServers,
     /// Settings of the app.
     pub settings: Arc<SettingsStore>,
     /// What is known of the window.
@@ -52,12 +58,16 @@ pub struct AppState {
 }
 
 impl AppState {
-    /// Puts the parts together. `database`: the history's file, opened on first use.
+    /// Puts the parts together. `database`: the history's file, opened on first use; keys
+    /// that no keychain keeps lie beside it.
     pub fn new(database: PathBuf, engine: Arc<LocalEngine>, library: ModelLibrary) -> Self {
+        let keys = Keys::new(database.parent().map(Path::to_path_buf).unwrap_or_default());
         Self {
             engine,
             library,
             requests: Requests::default(),
+            remotes: RemoteServers::new(keys.clone()),
+            keys,
             settings: Arc::default(),
             window: Arc::default(),
             last_end: Arc::new(Mutex::new(LastEnd::Clean)),
@@ -81,6 +91,7 @@ impl AppState {
         })?;
         let settings = self.settings.read_from(&history).await?;
         self.library.read_from(&history).await?;
+        self.remotes.read_from(&history).await?;
         self.engine.set_gate_mode(to_engine_mode(settings.gate_mode)).await;
         self.engine.set_overlap(to_engine_overlap(settings.overlap)).await;
         if let Some(folder) = self.database.parent() {

@@ -3,7 +3,7 @@
 use protocol::{RemoteServer, RemoteServerChange, RemoteServerModel};
 use tauri::State;
 
-use super::{CommandResult, not_built};
+use super::CommandResult;
 use crate::state::AppState;
 
 /// Servers that were set up, in the order in which they were.
@@ -12,42 +12,45 @@ use crate::state::AppState;
 /// The history's.
 #[tauri::command]
 #[specta::specta]
-pub async fn list_remote_servers(_state: State<'_, AppState>) -> CommandResult<Vec<RemoteServer>> {
-    not_built()
+pub async fn list_remote_servers(state: State<'_, AppState>) -> CommandResult<Vec<RemoteServer>> {
+    // Read with the history.
+    state.history().await?;
+    Ok(state.remotes.list().await)
 }
 
 /// Sets a server up, or changes one.
 ///
 /// # Errors
-/// `RemoteAddress`, `KeychainFailed`, the history's.
+/// `InvalidSetting` for the name, `RemoteAddress`, `RemoteUnknown`, `KeychainFailed`, the history's.
 #[tauri::command]
 #[specta::specta]
 pub async fn save_remote_server(
-    _state: State<'_, AppState>,
-    _change: RemoteServerChange,
+    state: State<'_, AppState>,
+    change: RemoteServerChange,
 ) -> CommandResult<RemoteServer> {
-    not_built()
+    Ok(state.remotes.save(state.history().await?, change).await?)
 }
 
 /// Forgets a server and its key.
 ///
 /// # Errors
-/// `KeychainFailed`, the history's.
+/// `RemoteUnknown`, `KeychainFailed`, the history's.
 #[tauri::command]
 #[specta::specta]
-pub async fn delete_remote_server(_state: State<'_, AppState>, _server_id: String) -> CommandResult<()> {
-    not_built()
+pub async fn delete_remote_server(state: State<'_, AppState>, server_id: String) -> CommandResult<()> {
+    Ok(state.remotes.delete(state.history().await?, &server_id).await?)
 }
 
 /// Asks a server for its models.
 ///
 /// # Errors
-/// `RemoteUnknown`, `RemoteUnreachable`, `RemoteAccess`, `RemoteRefused`, `RemoteFault`.
+/// `RemoteUnknown`, `RemoteUnreachable`, `RemoteAccess`, `RemoteRefused`, `RemoteFault`, `KeychainFailed`.
 #[tauri::command]
 #[specta::specta]
 pub async fn list_remote_models(
-    _state: State<'_, AppState>,
-    _server_id: String,
+    state: State<'_, AppState>,
+    server_id: String,
 ) -> CommandResult<Vec<RemoteServerModel>> {
-    not_built()
+    state.history().await?;
+    Ok(state.remotes.models(&server_id).await?)
 }

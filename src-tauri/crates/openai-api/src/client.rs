@@ -132,8 +132,7 @@ impl Client {
                 self.send(Method::GET, self.address.endpoint("models"), None, self.patience.listing).await?;
             models::read(response, &self.address.host()).await
         };
-        let silent =
-            ClientError::Silent { host: self.address.host(), waited: self.patience.listing };
+        let silent = ClientError::Silent { host: self.address.host(), waited: self.patience.listing };
         tokio::time::timeout(self.patience.listing, list).await.unwrap_or(Err(silent))
     }
 
@@ -212,7 +211,11 @@ impl Client {
         }
         to.set_query(None);
         to.set_fragment(None);
-        let to = if to.has_host() { format!("{}://{}{}", to.scheme(), host_of(&to), to.path()) } else { to.scheme().into() };
+        let to = if to.has_host() {
+            format!("{}://{}{}", to.scheme(), host_of(&to), to.path())
+        } else {
+            to.scheme().into()
+        };
         Err(ClientError::Redirect { host, to })
     }
 
@@ -241,7 +244,8 @@ impl Client {
                 code: told.code,
             },
             status if status.is_server_error() => {
-                let words = if told.words.is_empty() { format!("status {}", status.as_u16()) } else { told.words };
+                let words =
+                    if told.words.is_empty() { format!("status {}", status.as_u16()) } else { told.words };
                 ClientError::Failed { host, words }
             }
             status => ClientError::BadAnswer { host, why: format!("status {}", status.as_u16()) },

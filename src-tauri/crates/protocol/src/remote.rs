@@ -47,7 +47,7 @@ pub struct RemoteServerChange {
     pub id: Option<String>,
     /// Not empty.
     pub name: String,
-    /// `http` or `https`; `/v1` is added if there is no path.
+    /// `http` or `https`; `http` is added if there is no scheme, `/v1` if there is no path.
     pub base_url: String,
     /// What becomes of the key.
     pub key: KeyChange,

@@ -19,8 +19,7 @@ impl Address {
     pub fn parse(given: &str) -> Result<Self, ClientError> {
         let refused = |why| ClientError::Address { given: shown(given), why };
         let given = given.trim();
-        let with_scheme =
-            if given.contains("://") { given.to_owned() } else { format!("http://{given}") };
+        let with_scheme = if given.contains("://") { given.to_owned() } else { format!("http://{given}") };
         let mut url = Url::parse(&with_scheme).map_err(|_| refused("it is not a web address"))?;
         if !matches!(url.scheme(), "http" | "https") {
             return Err(refused("it must begin with http:// or https://"));
@@ -54,11 +53,6 @@ impl Address {
     /// Whether the server runs on this computer.
     pub fn is_loopback(&self) -> bool {
         is_loopback(&self.0)
-    }
-
-    /// Whether everybody on the way can read what is sent: plain `http` to another computer.
-    pub fn is_readable_on_the_way(&self) -> bool {
-        self.0.scheme() == "http" && !self.is_loopback()
     }
 
     /// The address of an endpoint below the base.
@@ -109,7 +103,8 @@ mod tests {
 
     #[test]
     fn what_cannot_be_an_address_is_refused_without_repeating_a_password() {
-        for given in ["", "http://", "ftp://a/v1", "file:///etc/passwd", "http://a/v1?key=x", "http://a/#b", "ht tp"]
+        for given in
+            ["", "http://", "ftp://a/v1", "file:///etc/passwd", "http://a/v1?key=x", "http://a/#b", "ht tp"]
         {
             assert!(matches!(Address::parse(given), Err(ClientError::Address { .. })), "{given}");
         }
@@ -118,12 +113,15 @@ mod tests {
     }
 
     #[test]
-    fn only_plain_http_to_another_computer_is_readable_on_the_way() {
-        let readable = |given| Address::parse(given).expect(given).is_readable_on_the_way();
-        assert!(readable("http://192.168.0.7:8000"));
-        assert!(readable("http://localhost.example.org"));
-        for safe in ["http://127.0.0.1:1", "http://127.8.8.8", "http://[::1]:1", "http://localhost", "https://a.org"] {
-            assert!(!readable(safe), "{safe}");
+    fn only_this_computer_is_loopback() {
+        let is_loopback = |given| Address::parse(given).expect(given).is_loopback();
+        for own in
+            ["http://127.0.0.1:1", "http://127.8.8.8", "http://[::1]:1", "localhost", "https://a.localhost"]
+        {
+            assert!(is_loopback(own), "{own}");
+        }
+        for other in ["http://192.168.0.7", "http://localhost.example.org", "http://127.0.0.1.example.org"] {
+            assert!(!is_loopback(other), "{other}");
         }
     }
 }

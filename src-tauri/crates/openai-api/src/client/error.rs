@@ -102,7 +102,11 @@ impl ClientError {
         let host = host.to_owned();
         let is_connect = error.is_connect() || error.is_timeout();
         let source = Arc::new(error.without_url());
-        if is_connect { Self::Unreachable { host, source } } else { Self::BrokeOff { host, source: Some(source) } }
+        if is_connect {
+            Self::Unreachable { host, source }
+        } else {
+            Self::BrokeOff { host, source: Some(source) }
+        }
     }
 
     /// Of an answer that has begun.

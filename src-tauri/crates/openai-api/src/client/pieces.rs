@@ -101,7 +101,10 @@ mod tests {
     fn thinking_is_found_under_each_of_its_names_and_never_twice() {
         let thinking = |text: &str| ChatEvent::Thinking(text.into());
         let text = |text: &str| ChatEvent::Text(text.into());
-        assert_eq!(texts(r#"{"choices":[{"delta":{"reasoning_content":"a","content":null}}]}"#), [thinking("a")]);
+        assert_eq!(
+            texts(r#"{"choices":[{"delta":{"reasoning_content":"a","content":null}}]}"#),
+            [thinking("a")]
+        );
         assert_eq!(texts(r#"{"choices":[{"delta":{"reasoning":"a","content":""}}]}"#), [thinking("a")]);
         assert_eq!(
             texts(r#"{"choices":[{"delta":{"reasoning":"a","reasoning_content":"a","content":"b"}}]}"#),
@@ -132,7 +135,10 @@ mod tests {
     #[test]
     fn what_is_no_piece_is_told_from_an_empty_one() {
         assert_eq!(piece(r#"{"choices":[]}"#), Some(Piece::default()));
-        assert_eq!(piece(r#"{"choices":null,"usage":{}}"#).and_then(|piece| piece.usage), Some(Usage::default()));
+        assert_eq!(
+            piece(r#"{"choices":null,"usage":{}}"#).and_then(|piece| piece.usage),
+            Some(Usage::default())
+        );
         for other in ["[]", "3", r#"{"models":[]}"#, r#"{"choices":"x"}"#] {
             assert_eq!(piece(other), None, "{other}");
         }

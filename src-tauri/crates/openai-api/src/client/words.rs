@@ -122,7 +122,10 @@ mod tests {
         ] {
             assert_eq!(of_body(body.as_bytes(), None).words, words, "{body}");
         }
-        let told = of_body(br#"{"error":{"message":"m","param":"max_tokens","code":"unsupported_parameter"}}"#, None);
+        let told = of_body(
+            br#"{"error":{"message":"m","param":"max_tokens","code":"unsupported_parameter"}}"#,
+            None,
+        );
         assert_eq!(told.param.as_deref(), Some("max_tokens"));
         assert_eq!(told.code.as_deref(), Some("unsupported_parameter"));
     }

@@ -489,21 +489,21 @@ export const commands = {
 	 *  Sets a server up, or changes one.
 	 * 
 	 *  # Errors
-	 *  `RemoteAddress`, `KeychainFailed`, the history's.
+	 *  `InvalidSetting` for the name, `RemoteAddress`, `RemoteUnknown`, `KeychainFailed`, the history's.
 	 */
 	saveRemoteServer: (change: RemoteServerChange) => typedError<RemoteServer, CommandError>(__TAURI_INVOKE("save_remote_server", { change })),
 	/**
 	 *  Forgets a server and its key.
 	 * 
 	 *  # Errors
-	 *  `KeychainFailed`, the history's.
+	 *  `RemoteUnknown`, `KeychainFailed`, the history's.
 	 */
 	deleteRemoteServer: (serverId: string) => typedError<null, CommandError>(__TAURI_INVOKE("delete_remote_server", { serverId })),
 	/**
 	 *  Asks a server for its models.
 	 * 
 	 *  # Errors
-	 *  `RemoteUnknown`, `RemoteUnreachable`, `RemoteAccess`, `RemoteRefused`, `RemoteFault`.
+	 *  `RemoteUnknown`, `RemoteUnreachable`, `RemoteAccess`, `RemoteRefused`, `RemoteFault`, `KeychainFailed`.
 	 */
 	listRemoteModels: (serverId: string) => typedError<RemoteServerModel[], CommandError>(__TAURI_INVOKE("list_remote_models", { serverId })),
 	/**
@@ -1758,7 +1758,7 @@ export type RemoteServerChange = {
 	id: string | null,
 	/**  Not empty. */
 	name: string,
-	/**  `http` or `https`; `/v1` is added if there is no path. */
+	/**  `http` or `https`; `http` is added if there is no scheme, `/v1` if there is no path. */
 	baseUrl: string,
 	/**  What becomes of the key. */
 	key: KeyChange,
