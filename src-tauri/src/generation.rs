@@ -1,29 +1,37 @@
-//! One answer, from the person's message to its stored end.
+//! Answers, from the person's message to their stored end.
 //!
 //! Order matters: both messages are on disk before anything is asked of the engine, and the end is on disk before the
 //! UI hears of it. Whatever goes wrong after the first write ends the answer as failed; the message stays.
 
 mod answering;
+mod fan_out;
+mod local;
 mod recorded;
 mod unsaved;
 
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
 use engine::OwnerId;
-use history::{AnswerWriter, Conversation, ConversationId, History, HistoryError, MessageId, Role};
+use history::{
+    AnswerWriter, Conversation, ConversationId, History, HistoryError, Message, MessageId, Role, Turn,
+};
 use protocol::{
-    MessageView, RegenerateAnswer, SamplingSettings, SeedChoice, StartGeneration, StartedGeneration,
+    EditMessage, MessageView, RegenerateAnswer, SamplingSettings, SeedChoice, StartGeneration,
+    StartedGeneration,
 };
 
 use crate::{
     convert::conversation,
     error::AppError,
-    prompt, sampling_settings,
+    prompt,
+    requests::Ticket,
+    sampling_settings,
     settings_store::to_json,
     state::AppState,
-    stream::{FrameSink, Framer},
+    stream::{FrameSink, Framer, SharedSink},
 };
 use answering::{Answering, Asked};
+pub use fan_out::fan_out;
 
 /// Stores the message with its empty answer and starts generating.
 ///
@@ -37,31 +45,52 @@ pub async fn start(
     arrived_at: Instant,
     sink: impl FrameSink,
 ) -> Result<StartedGeneration, AppError> {
-    if request.text.trim().is_empty() {
-        return Err(AppError::EmptyMessage);
-    }
+    check_text(&request.text)?;
     let id = conversation::parse_id(&request.conversation_id)?;
     let history = state.history().await?;
-    state.engine.check()?;
     let ticket = state.requests.enter(&request.request_id, id)?;
     let stored = history.open_conversation(id).await?;
     let settings = settings_of(state, &stored).await;
-    check_settings(state, &settings)?;
-    let settings_json = to_json("sampling settings", &settings)?;
-    let turn = history.begin_turn(id, stored.active_leaf, &request.text, &settings_json).await?;
-    ticket.fills(turn.answer);
-    // From here on the writer owns the answer's end: dropped early, it marks it interrupted.
-    let writer = AnswerWriter::spawn(history, turn.answer);
-    if stored.title.is_empty() && stored.path.is_empty() {
-        let title = conversation::title_of(&request.text);
-        if let Err(error) = history.rename_conversation(id, &title).await {
-            tracing::warn!(%error, "a conversation got no title");
+    check_able(state, &settings)?;
+    let json = to_json("sampling settings", &settings)?;
+    let turn = history.begin_turn(id, stored.active_leaf, &request.text, &json).await?;
+    let owned = Owned::new(history, ticket, turn.answer);
+    name_after(history, &stored, &request.text).await;
+    let (started, path) = started(history, id, turn).await?;
+    owned.answer(state, Asked::new(id, &path, settings, arrived_at), Arc::new(sink));
+    Ok(started)
+}
+
+/// Stores another version of a question with its empty answer and starts generating. What followed the old version
+/// stays with it; the draft stays too.
+///
+/// # Errors
+/// As [`start`], and [`AppError::UnknownAnswer`] if there is no such question.
+pub async fn edit(
+    state: &AppState,
+    request: EditMessage,
+    arrived_at: Instant,
+    sink: impl FrameSink,
+) -> Result<StartedGeneration, AppError> {
+    check_text(&request.text)?;
+    let id = conversation::parse_id(&request.conversation_id)?;
+    let question = conversation::parse_message_id(&request.message_id)?;
+    let history = state.history().await?;
+    let ticket = state.requests.enter(&request.request_id, id)?;
+    let stored = history.open_conversation(id).await?;
+    let settings = settings_of(state, &stored).await;
+    check_able(state, &settings)?;
+    let json = to_json("sampling settings", &settings)?;
+    let edited = history.begin_edit(id, question, &request.text, &json).await;
+    let turn = edited.map_err(|error| match error {
+        HistoryError::MessageNotFound(_) | HistoryError::NotAUserMessage(_) => {
+            AppError::UnknownAnswer { given: request.message_id }
         }
-    }
-    let started = started(history, id, turn.answer).await?;
-    let messages = prompt::messages(&settings.system_prompt, &stored.path, &request.text);
-    let asked = Asked { id, messages, settings, arrived_at };
-    Answering::new(asked, Framer::new(request.request_id), ticket, writer, sink).spawn(state);
+        other => other.into(),
+    })?;
+    let owned = Owned::new(history, ticket, turn.answer);
+    let (started, path) = started(history, id, turn).await?;
+    owned.answer(state, Asked::new(id, &path, settings, arrived_at), Arc::new(sink));
     Ok(started)
 }
 
@@ -78,34 +107,84 @@ pub async fn regenerate(
     sink: impl FrameSink,
 ) -> Result<MessageView, AppError> {
     let id = conversation::parse_id(&request.conversation_id)?;
-    let old = conversation::parse_message_id(&request.answer_id)?;
     let history = state.history().await?;
-    state.engine.check()?;
     let ticket = state.requests.enter(&request.request_id, id)?;
     let stored = history.open_conversation(id).await?;
-    let path = history.message_path(id, old).await?;
-    let [before @ .., question, answer] = path.as_slice() else {
-        return Err(AppError::UnknownAnswer { given: request.answer_id });
-    };
-    if (question.role, answer.role) != (Role::User, Role::Assistant) {
-        return Err(AppError::UnknownAnswer { given: request.answer_id });
-    }
+    let Answered { to_question, answer } = Answered::read(history, id, &request.answer_id).await?;
     let settings = match request.seed {
         SeedChoice::New => SamplingSettings { seed: None, ..settings_of(state, &stored).await },
         SeedChoice::Same => {
-            conversation::settings_of_answer(answer).unwrap_or(settings_of(state, &stored).await)
+            conversation::settings_of_answer(&answer).unwrap_or(settings_of(state, &stored).await)
         }
     };
-    check_settings(state, &settings)?;
-    let version = history.start_answer(question.id, &to_json("sampling settings", &settings)?).await?;
-    ticket.fills(version);
-    let writer = AnswerWriter::spawn(history, version);
-    let path = history.message_path(id, version).await?;
-    let view = path.last().map(conversation::message).ok_or(HistoryError::MessageNotFound(version))?;
-    let messages = prompt::messages(&settings.system_prompt, before, &question.text);
-    let asked = Asked { id, messages, settings, arrived_at };
-    Answering::new(asked, Framer::new(request.request_id), ticket, writer, sink).spawn(state);
+    check_able(state, &settings)?;
+    let json = to_json("sampling settings", &settings)?;
+    let question = answer.parent.ok_or(HistoryError::MessageNotFound(answer.id))?;
+    let version = history.start_answer(question, &json).await?;
+    let owned = Owned::new(history, ticket, version);
+    let view = view_of(history, id, version).await?;
+    owned.answer(state, Asked::new(id, &to_question, settings, arrived_at), Arc::new(sink));
     Ok(view)
+}
+
+/// An answer of a conversation, and how the conversation came to it.
+pub struct Answered {
+    /// The path from the root to the question.
+    pub to_question: Vec<Message>,
+    /// The answer to it.
+    pub answer: Message,
+}
+
+impl Answered {
+    /// Reads the answer that the UI names.
+    ///
+    /// # Errors
+    /// [`AppError::UnknownAnswer`] if it is none, the history's.
+    pub async fn read(history: &History, id: ConversationId, given: &str) -> Result<Self, AppError> {
+        let unknown = || AppError::UnknownAnswer { given: given.to_owned() };
+        let mut path = history.message_path(id, conversation::parse_message_id(given)?).await?;
+        let answer = path.pop().ok_or_else(unknown)?;
+        match (path.last().map(|question| question.role), answer.role) {
+            (Some(Role::User), Role::Assistant) => Ok(Self { to_question: path, answer }),
+            _ => Err(unknown()),
+        }
+    }
+}
+
+/// A stored answer whose end is in good hands: dropped early, it is marked interrupted.
+struct Owned {
+    ticket: Ticket,
+    writer: AnswerWriter,
+}
+
+impl Owned {
+    fn new(history: &History, ticket: Ticket, answer: MessageId) -> Self {
+        ticket.fills(answer);
+        Self { ticket, writer: AnswerWriter::spawn(history, answer) }
+    }
+
+    /// Starts generating.
+    fn answer(self, state: &AppState, asked: Asked, sink: SharedSink) {
+        let framer = Framer::new(self.ticket.request_id().to_owned());
+        Answering::new(asked, framer, self.ticket, self.writer, sink).spawn(state);
+    }
+}
+
+impl Asked {
+    /// An answer to the question at the end of a path.
+    fn new(
+        id: ConversationId,
+        to_question: &[Message],
+        settings: SamplingSettings,
+        arrived_at: Instant,
+    ) -> Self {
+        let messages = prompt::messages(&settings.system_prompt, to_question);
+        Self { id, messages, settings, arrived_at }
+    }
+}
+
+fn check_text(text: &str) -> Result<(), AppError> {
+    if text.trim().is_empty() { Err(AppError::EmptyMessage) } else { Ok(()) }
 }
 
 async fn settings_of(state: &AppState, stored: &Conversation) -> SamplingSettings {
@@ -115,28 +194,52 @@ async fn settings_of(state: &AppState, stored: &Conversation) -> SamplingSetting
     }
 }
 
+/// Refuses, before anything is stored, what nobody could answer.
+fn check_able(state: &AppState, settings: &SamplingSettings) -> Result<(), AppError> {
+    if settings.remote.is_none() {
+        state.engine.check()?;
+    }
+    check_settings(state, settings)
+}
+
 /// Refuses settings before anything is stored; completely if it is known which model will answer.
 pub fn check_settings(state: &AppState, settings: &SamplingSettings) -> Result<(), AppError> {
-    match state.engine.tokenizer() {
+    match state.engine.tokenizer().filter(|_| settings.remote.is_none()) {
         Some(tokenizer) => sampling_settings::resolve(settings, &tokenizer).map(|_| ())?,
         None => sampling_settings::validate(settings)?,
     }
     Ok(())
 }
 
+/// Gives a conversation without a title one, taken from its first message.
+async fn name_after(history: &History, stored: &Conversation, text: &str) {
+    if !stored.title.is_empty() || !stored.path.is_empty() {
+        return;
+    }
+    if let Err(error) = history.rename_conversation(stored.id, &conversation::title_of(text)).await {
+        tracing::warn!(%error, "a conversation got no title");
+    }
+}
+
+/// Both messages of a turn as the UI shows them, and the path up to the question.
 async fn started(
     history: &History,
     id: ConversationId,
-    answer: MessageId,
-) -> Result<StartedGeneration, AppError> {
-    let path = history.message_path(id, answer).await?;
-    match path.as_slice() {
-        [.., user_message, answer] => Ok(StartedGeneration {
-            user_message: conversation::message(user_message),
-            answer: conversation::message(answer),
-        }),
-        _ => Err(HistoryError::MessageNotFound(answer).into()),
+    turn: Turn,
+) -> Result<(StartedGeneration, Vec<Message>), AppError> {
+    let mut path = history.message_path(id, turn.answer).await?;
+    match (path.pop(), path.last()) {
+        (Some(answer), Some(question)) => {
+            let (user_message, answer) = (conversation::message(question), conversation::message(&answer));
+            Ok((StartedGeneration { user_message, answer }, path))
+        }
+        _ => Err(HistoryError::MessageNotFound(turn.answer).into()),
     }
+}
+
+async fn view_of(history: &History, id: ConversationId, answer: MessageId) -> Result<MessageView, AppError> {
+    let path = history.message_path(id, answer).await?;
+    Ok(path.last().map(conversation::message).ok_or(HistoryError::MessageNotFound(answer))?)
 }
 
 /// Whose KV snapshots a conversation's requests leave behind.

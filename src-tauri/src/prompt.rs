@@ -3,13 +3,13 @@
 use history::{Message, Role};
 use text::ChatMessage;
 
-/// Builds the messages of a prompt: system prompt if there is one, the path, then the new question.
+/// Builds the messages of a prompt: system prompt if there is one, then the path, which ends with the question.
 ///
 /// What was thought before an answer goes with it: whether the model sees it again is for its chat template to say.
 /// Answers that were stopped, interrupted or failed count with the text they have; those without text are left out,
 /// and the questions around them become one, because some templates refuse two questions in a row.
-pub fn messages(system_prompt: &str, path: &[Message], question: &str) -> Vec<ChatMessage> {
-    let mut messages: Vec<ChatMessage> = Vec::with_capacity(path.len() + 2);
+pub fn messages(system_prompt: &str, path: &[Message]) -> Vec<ChatMessage> {
+    let mut messages: Vec<ChatMessage> = Vec::with_capacity(path.len() + 1);
     if !system_prompt.trim().is_empty() {
         messages.push(ChatMessage::new(text::Role::System, system_prompt));
     }
@@ -18,7 +18,6 @@ pub fn messages(system_prompt: &str, path: &[Message], question: &str) -> Vec<Ch
         let reasoning = (!message.thinking.is_empty()).then(|| message.thinking.clone());
         push(&mut messages, ChatMessage { reasoning, ..said });
     }
-    push(&mut messages, ChatMessage::new(text::Role::User, question));
     messages
 }
 
@@ -73,6 +72,7 @@ mod tests {
             message(Role::Assistant, MessageState::Interrupted, "half an ans"),
             message(Role::User, MessageState::Complete, "two"),
             message(Role::Assistant, MessageState::Failed, ""),
+            message(Role::User, MessageState::Complete, "three"),
         ];
         let expected = [
             ChatMessage::new(text::Role::System, "Be brief."),
@@ -80,7 +80,7 @@ mod tests {
             ChatMessage::new(text::Role::Assistant, "half an ans"),
             ChatMessage::new(text::Role::User, "two\n\nthree"),
         ];
-        assert_eq!(messages("Be brief.", &path, "three"), expected);
+        assert_eq!(messages("Be brief.", &path), expected);
     }
 
     #[test]
@@ -89,9 +89,10 @@ mod tests {
             thinking: "so it is".into(),
             ..message(Role::Assistant, MessageState::Complete, "It is.")
         };
-        let path = [message(Role::User, MessageState::Complete, "one"), thought];
+        let user = |text| message(Role::User, MessageState::Complete, text);
+        let path = [user("one"), thought, user("two")];
         assert_eq!(
-            messages("", &path, "two"),
+            messages("", &path),
             [
                 ChatMessage::new(text::Role::User, "one"),
                 ChatMessage::new(text::Role::Assistant, "It is.").with_reasoning("so it is"),
@@ -102,6 +103,7 @@ mod tests {
 
     #[test]
     fn a_blank_system_prompt_is_none() {
-        assert_eq!(messages(" \n", &[], "hi"), [ChatMessage::new(text::Role::User, "hi")]);
+        let path = [message(Role::User, MessageState::Complete, "hi")];
+        assert_eq!(messages(" \n", &path), [ChatMessage::new(text::Role::User, "hi")]);
     }
 }

@@ -55,6 +55,10 @@ impl Asker {
             Self::Server | Self::Benchmark => None,
         }
     }
+
+    fn is_other_than(self, conversation: ConversationId, kept: MessageId) -> bool {
+        self.conversation() == Some(conversation) && self.answer() != Some(kept)
+    }
 }
 
 /// Every answer that is running; cloning shares it. No lock outlives a call.
@@ -149,9 +153,7 @@ impl Requests {
 
     /// Stops the answers that are running in a conversation, but for one.
     pub fn stop_others(&self, conversation: ConversationId, kept: MessageId, cause: StopCause) {
-        self.stop_where(cause, |asker| {
-            asker.conversation() == Some(conversation) && asker.answer() != Some(kept)
-        });
+        self.stop_where(cause, |asker| asker.is_other_than(conversation, kept));
     }
 
     /// Stops every request of the local server or of the benchmark.
@@ -189,6 +191,23 @@ impl Requests {
         let running = self.lock();
         let found = running.iter().find(|(_, other)| matches!(other.submitted, Some((_, own)) if own == id));
         found.map(|(request_id, other)| (request_id.clone(), other.asker))
+    }
+
+    /// Waits until no answer but one is running in a conversation, `limit` at most.
+    pub async fn others_ended(&self, conversation: ConversationId, kept: MessageId, limit: Duration) {
+        let mut count = self.shared.count.subscribe();
+        let ended = async {
+            loop {
+                // Before looking: an answer that ends in between is a change.
+                count.borrow_and_update();
+                let is_other = |running: &Running| running.asker.is_other_than(conversation, kept);
+                if !self.lock().values().any(is_other) || count.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        // Those that need longer end all the same.
+        let _ = tokio::time::timeout(limit, ended).await;
     }
 
     /// Waits until no request is running, `limit` at most. Returns how many still are.

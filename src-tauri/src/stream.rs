@@ -3,7 +3,7 @@
 //! A frame is one channel message: the events of at most [`frame_interval`], text merged, usually a few hundred bytes.
 //! Numbers count up without gaps from 0 within a request, whatever the split into frames.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use protocol::{StreamEvent, StreamEventBody};
 
@@ -26,6 +26,9 @@ pub trait FrameSink: Send + Sync + 'static {
     /// [`SinkClosed`] once nobody can receive any more.
     fn send(&self, frame: Vec<StreamEvent>) -> Result<(), SinkClosed>;
 }
+
+/// A receiver of frames that several answers share.
+pub type SharedSink = Arc<dyn FrameSink>;
 
 /// The window that listened is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,13 +1,24 @@
 //! Other ways for a conversation to go: edits, more of an answer, branches, several answers at once.
 
+use std::time::{Duration, Instant};
+
 use protocol::{
     BranchAnswer, ContinueAnswer, ConversationView, EditMessage, FanOut, MessageView, StartedFanOut,
     StartedGeneration, StreamEvent,
 };
 use tauri::{State, ipc::Channel};
 
-use super::{CommandResult, not_built};
-use crate::state::AppState;
+use super::{CommandResult, conversations::open, not_built};
+use crate::{
+    convert::conversation::{message, parse_id, parse_message_id},
+    error::AppError,
+    generation::{self, Answered},
+    requests::StopCause,
+    state::AppState,
+};
+
+/// How long keeping one answer waits for the end of the others.
+const STOP_LIMIT: Duration = Duration::from_secs(2);
 
 /// Stores another version of a question and starts its answer; both are on disk when this returns.
 ///
@@ -16,11 +27,12 @@ use crate::state::AppState;
 #[tauri::command]
 #[specta::specta]
 pub async fn edit_message(
-    _state: State<'_, AppState>,
-    _request: EditMessage,
-    _events: Channel<Vec<StreamEvent>>,
+    state: State<'_, AppState>,
+    request: EditMessage,
+    events: Channel<Vec<StreamEvent>>,
 ) -> CommandResult<StartedGeneration> {
-    not_built()
+    let arrived_at = Instant::now();
+    Ok(generation::edit(&state, request, arrived_at, events).await?)
 }
 
 /// Lets an answer that ended early go on; it streams again when this returns.
@@ -58,11 +70,12 @@ pub async fn branch_answer(
 #[tauri::command]
 #[specta::specta]
 pub async fn fan_out(
-    _state: State<'_, AppState>,
-    _request: FanOut,
-    _events: Channel<Vec<StreamEvent>>,
+    state: State<'_, AppState>,
+    request: FanOut,
+    events: Channel<Vec<StreamEvent>>,
 ) -> CommandResult<StartedFanOut> {
-    not_built()
+    let arrived_at = Instant::now();
+    Ok(generation::fan_out(&state, request, arrived_at, events).await?)
 }
 
 /// Goes on with one of several answers: the others are stopped, and stay as versions.
@@ -72,11 +85,11 @@ pub async fn fan_out(
 #[tauri::command]
 #[specta::specta]
 pub async fn keep_answer(
-    _state: State<'_, AppState>,
-    _conversation_id: String,
-    _answer_id: String,
+    state: State<'_, AppState>,
+    conversation_id: String,
+    answer_id: String,
 ) -> CommandResult<ConversationView> {
-    not_built()
+    Ok(keep(&state, &conversation_id, &answer_id).await?)
 }
 
 /// Stores a version of an answer with a text that the user wrote.
@@ -86,12 +99,12 @@ pub async fn keep_answer(
 #[tauri::command]
 #[specta::specta]
 pub async fn write_answer_version(
-    _state: State<'_, AppState>,
-    _conversation_id: String,
-    _answer_id: String,
-    _text: String,
+    state: State<'_, AppState>,
+    conversation_id: String,
+    answer_id: String,
+    text: String,
 ) -> CommandResult<ConversationView> {
-    not_built()
+    Ok(write_version(&state, &conversation_id, &answer_id, &text).await?)
 }
 
 /// Every version at the place of a message, oldest first; of a running one, the text that is on disk.
@@ -101,9 +114,68 @@ pub async fn write_answer_version(
 #[tauri::command]
 #[specta::specta]
 pub async fn read_versions(
-    _state: State<'_, AppState>,
-    _conversation_id: String,
-    _message_id: String,
+    state: State<'_, AppState>,
+    conversation_id: String,
+    message_id: String,
 ) -> CommandResult<Vec<MessageView>> {
-    not_built()
+    Ok(versions(&state, &conversation_id, &message_id).await?)
+}
+
+/// See [`keep_answer`].
+///
+/// # Errors
+/// [`AppError::UnknownConversation`], [`AppError::UnknownAnswer`], the history's.
+pub async fn keep(
+    state: &AppState,
+    conversation_id: &str,
+    answer_id: &str,
+) -> Result<ConversationView, AppError> {
+    let id = parse_id(conversation_id)?;
+    let history = state.history().await?;
+    let kept = Answered::read(history, id, answer_id).await?.answer.id;
+    state.requests.stop_others(id, kept, StopCause::User);
+    // Else the next message would come while they still end.
+    state.requests.others_ended(id, kept, STOP_LIMIT).await;
+    history.select_branch(id, kept).await?;
+    open(state, conversation_id).await
+}
+
+/// See [`write_answer_version`].
+///
+/// # Errors
+/// [`AppError::EmptyMessage`], [`AppError::AlreadyGenerating`], [`AppError::UnknownConversation`],
+/// [`AppError::UnknownAnswer`], the history's.
+pub async fn write_version(
+    state: &AppState,
+    conversation_id: &str,
+    answer_id: &str,
+    text: &str,
+) -> Result<ConversationView, AppError> {
+    if text.trim().is_empty() {
+        return Err(AppError::EmptyMessage);
+    }
+    let id = parse_id(conversation_id)?;
+    if state.requests.is_answering(id) {
+        return Err(AppError::AlreadyGenerating { conversation_id: conversation_id.to_owned() });
+    }
+    let history = state.history().await?;
+    let Answered { to_question, .. } = Answered::read(history, id, answer_id).await?;
+    let question = to_question.last().map(|question| question.id);
+    let unknown = || AppError::UnknownAnswer { given: answer_id.to_owned() };
+    history.write_answer(question.ok_or_else(unknown)?, text).await?;
+    open(state, conversation_id).await
+}
+
+/// See [`read_versions`].
+///
+/// # Errors
+/// [`AppError::UnknownConversation`], [`AppError::UnknownAnswer`], the history's.
+pub async fn versions(
+    state: &AppState,
+    conversation_id: &str,
+    message_id: &str,
+) -> Result<Vec<MessageView>, AppError> {
+    let (id, meant) = (parse_id(conversation_id)?, parse_message_id(message_id)?);
+    let versions = state.history().await?.versions(id, meant).await?;
+    Ok(versions.iter().map(message).collect())
 }

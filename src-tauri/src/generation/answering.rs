@@ -1,28 +1,20 @@
-//! The task of one answer: from the prompt to the stored end.
+//! The task of one answer: its frames, its text on disk, its stored end.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use engine::{
-    EngineError, EngineEvent, EventReceiver, NewRequest, RequestSummary, TokenId, event::TextPart,
-    params::ValidParams,
-};
+use engine::{EngineError, RequestSummary, event::TextPart};
 use history::{AnswerEnd, AnswerPiece, AnswerWriter, ConversationId, HistoryError};
 use protocol::{FinishReason, Receipt, SamplingSettings, StreamEventBody};
-use text::{ChatMessage, RenderOptions};
+use text::ChatMessage;
 
 use super::{recorded::Recorded, unsaved::Unsaved};
 use crate::{
     convert::{self, answer, conversation},
     error::{AppError, in_full},
-    local_engine::{LocalEngine, RunningEngine},
-    requests::{Requests, StopCause, Ticket},
-    sampling_settings,
+    requests::{StopCause, Ticket},
     settings_store::to_json,
     state::AppState,
-    stream::{FrameSink, Framer, frame_interval},
+    stream::{Framer, SharedSink},
 };
 
 /// Tries to store an answer's end, and the pause between them.
@@ -39,38 +31,32 @@ pub struct Asked {
 
 /// A running answer. Owned by its task.
 pub struct Answering {
-    asked: Asked,
+    pub(super) asked: Asked,
     framer: Framer,
-    ticket: Ticket,
+    pub(super) ticket: Ticket,
     writer: AnswerWriter,
-    sink: Box<dyn FrameSink>,
-    recorded: Recorded,
+    sink: SharedSink,
+    pub(super) recorded: Recorded,
     unsaved: Unsaved,
     /// What ends the answer although the engine would go on.
     failure: Option<AppError>,
 }
 
 /// How an answer ended.
-enum Ending {
+pub(super) enum Ending {
     Finished(FinishReason, Receipt),
     Failed(AppError, Receipt),
 }
 
 impl Answering {
     /// An answer that is stored, empty, behind `writer`.
-    pub fn new(
-        asked: Asked,
-        framer: Framer,
-        ticket: Ticket,
-        writer: AnswerWriter,
-        sink: impl FrameSink,
-    ) -> Self {
+    pub fn new(asked: Asked, framer: Framer, ticket: Ticket, writer: AnswerWriter, sink: SharedSink) -> Self {
         Self {
             asked,
             framer,
             ticket,
             writer,
-            sink: Box::new(sink),
+            sink,
             recorded: Recorded::default(),
             unsaved: Unsaved::default(),
             failure: None,
@@ -79,141 +65,27 @@ impl Answering {
 
     /// Starts generating.
     pub fn spawn(self, state: &AppState) {
-        tokio::spawn(self.run(state.engine.clone(), state.requests.clone()));
+        tokio::spawn(self.run(state.clone()));
     }
 
-    async fn run(mut self, engine: Arc<LocalEngine>, requests: Requests) {
-        let ending = match self.submit(&engine).await {
-            Ok(Some((running, receiver))) => self.follow(&running, receiver, &requests).await,
-            Ok(None) => {
-                let reason = answer::cancelled(self.ticket.stop_cause());
-                Ending::Finished(reason, answer::empty_receipt(&self.asked.settings))
-            }
-            Err(error) => Ending::Failed(error, answer::empty_receipt(&self.asked.settings)),
-        };
+    async fn run(mut self, state: AppState) {
+        let ending = self.answer_here(&state).await;
         self.finish(ending).await;
     }
 
-    /// Waits for the engine, makes the prompt and submits it. `None` if the answer was stopped meanwhile.
-    async fn submit(
-        &mut self,
-        engine: &LocalEngine,
-    ) -> Result<Option<(RunningEngine, EventReceiver)>, AppError> {
-        self.send([StreamEventBody::Queued { ahead: 0 }]);
-        loop {
-            let running = tokio::select! {
-                running = engine.ready() => running?,
-                _ = self.ticket.stopped() => return Ok(None),
-            };
-            let params = sampling_settings::resolve(&self.asked.settings, &running.tokenizer)?;
-            let prompt = self.prompt_tokens(&running).await?;
-            if self.ticket.stop_cause().is_some() {
-                return Ok(None);
-            }
-            match self.submit_to(&running, prompt, params).await {
-                // Nothing was said yet, so the successor can say it all.
-                Err(AppError::Engine(EngineError::ModelReplaced)) => {}
-                submitted => {
-                    let (id, receiver) = submitted?;
-                    self.ticket.submitted(running.handle.clone(), id);
-                    return Ok(Some((running, receiver)));
-                }
-            }
-        }
+    /// The ending of an answer that was stopped before anybody could say anything.
+    pub(super) fn stopped_early(&self) -> Ending {
+        let reason = answer::cancelled(self.ticket.stop_cause());
+        Ending::Finished(reason, answer::empty_receipt(&self.asked.settings))
     }
 
-    /// Submits from a thread that may work for a while: a grammar is compiled there.
-    async fn submit_to(
-        &self,
-        running: &RunningEngine,
-        prompt: Vec<TokenId>,
-        params: ValidParams,
-    ) -> Result<(engine::RequestId, EventReceiver), AppError> {
-        let owner = Some(super::owner(self.asked.id));
-        let new = NewRequest { prompt, params, arrived_at: self.asked.arrived_at, owner };
-        let handle = running.handle.clone();
-        let work = tokio::task::spawn_blocking(move || handle.submit(new));
-        Ok(work.await.map_err(|_| AppError::TaskPanicked)??)
+    /// The ending of an answer that failed before anybody could say anything.
+    pub(super) fn failed_early(&self, error: AppError) -> Ending {
+        Ending::Failed(error, answer::empty_receipt(&self.asked.settings))
     }
 
-    async fn prompt_tokens(&self, running: &RunningEngine) -> Result<Vec<TokenId>, AppError> {
-        let (tokenizer, messages) = (running.tokenizer.clone(), self.asked.messages.clone());
-        let options = RenderOptions::default();
-        let work = tokio::task::spawn_blocking(move || tokenizer.prompt_tokens(&messages, &options));
-        let tokens = work.await.map_err(|_| AppError::TaskPanicked)?;
-        tokens.map_err(|error| AppError::Prompt(Arc::new(error)))
-    }
-
-    /// Passes events on, one frame at a time, until the terminal one.
-    async fn follow(
-        &mut self,
-        running: &RunningEngine,
-        mut receiver: EventReceiver,
-        requests: &Requests,
-    ) -> Ending {
-        let interval = frame_interval(running.device().as_deref());
-        loop {
-            let events = tokio::select! {
-                events = receiver.recv() => events.unwrap_or_default(),
-                () = running.abandoned() => Vec::new(),
-            };
-            if events.is_empty() {
-                return self.ending_of_stopped_engine();
-            }
-            let sent_at = tokio::time::Instant::now();
-            let mut bodies = Vec::with_capacity(events.len());
-            let mut ending = None;
-            for event in events {
-                match event {
-                    EngineEvent::Finished { reason, summary } => {
-                        ending = Some(self.finished(reason, &summary))
-                    }
-                    EngineEvent::Failed { error, summary } => ending = Some(self.failed(error, &summary)),
-                    other => bodies.extend(self.body(other, running, requests)),
-                }
-            }
-            self.send(bodies);
-            self.check_saved();
-            if let Some(ending) = ending {
-                return ending;
-            }
-            tokio::time::sleep_until(sent_at + interval).await;
-        }
-    }
-
-    /// The wire's form of an event that is not the last; text goes to the history on the way.
-    fn body(
-        &mut self,
-        event: EngineEvent,
-        running: &RunningEngine,
-        requests: &Requests,
-    ) -> Option<StreamEventBody> {
-        match event {
-            EngineEvent::Queued { ahead } => Some(StreamEventBody::Queued { ahead: convert::count(ahead) }),
-            EngineEvent::Prefilling { done_tokens, total_tokens } => {
-                Some(StreamEventBody::Prefilling { done_tokens, total_tokens })
-            }
-            EngineEvent::Text { part, delta, answer_tokens, thinking_tokens } => {
-                self.write(part, &delta, answer_tokens, thinking_tokens);
-                let part = answer::text_part(part);
-                Some(StreamEventBody::Text { part, delta, answer_tokens, thinking_tokens })
-            }
-            EngineEvent::Path { path } => {
-                let conversation_of = |id| {
-                    let (_, asker) = requests.of_engine(id)?;
-                    asker.conversation().map(|conversation| conversation.to_string())
-                };
-                Some(StreamEventBody::Path { path: convert::gate_path(&path, conversation_of) })
-            }
-            EngineEvent::Logprobs { entries } => {
-                self.recorded.extend(&entries, &running.tokenizer);
-                None
-            }
-            EngineEvent::Finished { .. } | EngineEvent::Failed { .. } => None,
-        }
-    }
-
-    fn write(&mut self, part: TextPart, delta: &str, output_tokens: u32, thinking_tokens: u32) {
+    /// Sends text to the history.
+    pub(super) fn write(&mut self, part: TextPart, delta: &str, output_tokens: u32, thinking_tokens: u32) {
         let mut piece = AnswerPiece { output_tokens, thinking_tokens, ..AnswerPiece::default() };
         match part {
             TextPart::Answer => piece.text = delta.to_owned(),
@@ -224,7 +96,7 @@ impl Answering {
         }
     }
 
-    fn finished(&mut self, reason: engine::FinishReason, summary: &RequestSummary) -> Ending {
+    pub(super) fn finished(&mut self, reason: engine::FinishReason, summary: &RequestSummary) -> Ending {
         let receipt = self.receipt(summary);
         match self.failure.take() {
             Some(error) => Ending::Failed(error, receipt),
@@ -232,7 +104,7 @@ impl Answering {
         }
     }
 
-    fn failed(&mut self, error: EngineError, summary: &RequestSummary) -> Ending {
+    pub(super) fn failed(&mut self, error: EngineError, summary: &RequestSummary) -> Ending {
         let receipt = self.receipt(summary);
         match (self.failure.take(), self.ticket.stop_cause(), error) {
             (Some(own), _, _) => Ending::Failed(own, receipt),
@@ -251,11 +123,11 @@ impl Answering {
         Receipt { recorded_tokens, ..answer::receipt(summary, &self.asked.settings) }
     }
 
-    fn ending_of_stopped_engine(&mut self) -> Ending {
+    pub(super) fn ending_of_stopped_engine(&mut self) -> Ending {
         self.failed(EngineError::Stopped, &RequestSummary::default())
     }
 
-    fn send(&mut self, bodies: impl IntoIterator<Item = StreamEventBody>) {
+    pub(super) fn send(&mut self, bodies: impl IntoIterator<Item = StreamEventBody>) {
         for frame in self.framer.frames(bodies) {
             if self.sink.send(frame).is_err() {
                 self.ticket.stop(StopCause::WindowGone);
@@ -263,7 +135,7 @@ impl Answering {
         }
     }
 
-    fn check_saved(&mut self) {
+    pub(super) fn check_saved(&mut self) {
         if let Some(error) = self.writer.take_failure() {
             self.note_unsaved(error);
         }

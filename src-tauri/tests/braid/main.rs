@@ -3,6 +3,7 @@
 mod answers;
 mod details;
 mod engine_life;
+mod fan_out;
 mod loading;
 mod models;
 mod real_model;

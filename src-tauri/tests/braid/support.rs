@@ -25,8 +25,8 @@ use engine::{
 };
 use model_hub::{ModelFolder, ModelSource};
 use protocol::{
-    MessageView, RegenerateAnswer, SamplingSettings, SeedChoice, StartGeneration, StartedGeneration,
-    StreamEvent, StreamEventBody, TextPart,
+    EditMessage, MessageView, RegenerateAnswer, SamplingSettings, SeedChoice, StartGeneration,
+    StartedGeneration, StreamEvent, StreamEventBody, TextPart,
 };
 use tempfile::TempDir;
 use text::{GenerationDefaults, TextError, Tokenizer};
@@ -218,6 +218,24 @@ impl TestApp {
         Ok((version, recorder))
     }
 
+    /// Sends another version of a question; the request id is the conversation's with "r" before it.
+    pub async fn edit(
+        &self,
+        conversation: &str,
+        question_id: &str,
+        text: &str,
+    ) -> Result<(StartedGeneration, Arc<Recorder>), AppError> {
+        let recorder = Arc::new(Recorder::default());
+        let request = EditMessage {
+            request_id: format!("r{conversation}"),
+            conversation_id: conversation.into(),
+            message_id: question_id.into(),
+            text: text.into(),
+        };
+        let started = generation::edit(&self.state, request, Instant::now(), Sink(recorder.clone())).await?;
+        Ok((started, recorder))
+    }
+
     /// A new conversation with these settings.
     pub async fn conversation_with(&self, settings: &SamplingSettings) -> String {
         let conversation = self.new_conversation().await;
@@ -240,7 +258,7 @@ pub struct Recorder {
     pub is_closed: AtomicBool,
 }
 
-struct Sink(Arc<Recorder>);
+pub struct Sink(pub Arc<Recorder>);
 
 impl FrameSink for Sink {
     fn send(&self, frame: Vec<StreamEvent>) -> Result<(), SinkClosed> {
@@ -262,6 +280,11 @@ impl Recorder {
         self.part(TextPart::Answer)
     }
 
+    /// What was heard of one of several requests.
+    pub fn of(&self, request_id: &str) -> Vec<StreamEvent> {
+        self.events().into_iter().filter(|event| event.request_id == request_id).collect()
+    }
+
     /// Everything that was said in one part of the answer.
     pub fn part(&self, wanted: TextPart) -> String {
         let deltas = self.events().into_iter().filter_map(|event| match event.body {
@@ -273,12 +296,17 @@ impl Recorder {
 
     /// Waits for an event that passes `test`.
     pub async fn wait_for(&self, test: impl Fn(&StreamEventBody) -> bool) -> StreamEventBody {
+        self.wait_for_event(|event| test(&event.body)).await.body
+    }
+
+    /// As [`Self::wait_for`], where it matters whose event it is.
+    pub async fn wait_for_event(&self, test: impl Fn(&StreamEvent) -> bool) -> StreamEvent {
         let mut arrivals = self.arrivals.subscribe();
         let found = async {
             loop {
                 arrivals.borrow_and_update();
-                if let Some(event) = self.events().into_iter().find(|event| test(&event.body)) {
-                    return event.body;
+                if let Some(event) = self.events().into_iter().find(&test) {
+                    return event;
                 }
                 arrivals.changed().await.expect("the recorder holds the sender");
             }
@@ -287,13 +315,20 @@ impl Recorder {
     }
 
     pub async fn wait_for_end(&self) -> StreamEventBody {
-        self.wait_for(|body| {
-            matches!(body, StreamEventBody::Finished { .. } | StreamEventBody::Failed { .. })
-        })
-        .await
+        self.wait_for(is_end).await
+    }
+
+    /// The last event of one of several requests.
+    pub async fn wait_for_end_of(&self, request_id: &str) -> StreamEventBody {
+        let is_its_end = |event: &StreamEvent| event.request_id == request_id && is_end(&event.body);
+        self.wait_for_event(is_its_end).await.body
     }
 
     pub async fn wait_for_text(&self) {
         self.wait_for(|body| matches!(body, StreamEventBody::Text { .. })).await;
     }
+}
+
+fn is_end(body: &StreamEventBody) -> bool {
+    matches!(body, StreamEventBody::Finished { .. } | StreamEventBody::Failed { .. })
 }

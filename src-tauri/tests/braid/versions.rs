@@ -1,4 +1,7 @@
-use app::{commands::conversations, error::AppError};
+use app::{
+    commands::{conversations, versions},
+    error::AppError,
+};
 use engine::testing::{Answer, Scenario, Script};
 use protocol::{MessageState, SamplingSettings, SeedChoice, StreamEventBody};
 
@@ -93,4 +96,71 @@ async fn only_an_answer_of_the_conversation_gets_versions_and_never_while_one_is
     assert!(matches!(question, Err(AppError::UnknownAnswer { .. })));
     assert!(app.regenerate(&conversation, "no number", SeedChoice::New).await.is_err());
     assert_eq!(app.messages(&conversation).await.len(), 2, "what was refused is not stored");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_edited_question_is_a_version_with_an_answer_of_its_own_and_the_draft_stays() {
+    let (plan, settings) = warm();
+    let app = TestApp::start(plan).await;
+    let conversation = answered(&app, &settings).await;
+    app.send(&conversation, "And then?").await.unwrap().1.wait_for_end().await;
+    let whole = app.messages(&conversation).await;
+    let history = app.state.history().await.unwrap();
+    history.save_draft(conversation.parse().unwrap(), "half a thought").await.unwrap();
+
+    let (started, recorder) = app.edit(&conversation, &whole[2].id, "And before?").await.unwrap();
+    assert_eq!(started.answer.state, MessageState::Streaming);
+    assert_eq!(started.user_message.parent_id.as_ref(), Some(&whole[1].id));
+    assert_eq!(started.user_message.version_ids, [whole[2].id.clone(), started.user_message.id.clone()]);
+    recorder.wait_for_end().await;
+    let view = conversations::open(&app.state, &conversation).await.unwrap();
+    let texts: Vec<_> = view.messages.iter().map(|message| message.text.as_str()).collect();
+    assert_eq!((texts[0], texts[2]), ("Tell me.", "And before?"));
+    assert_eq!(
+        (view.messages[3].id.as_str(), view.draft.as_str()),
+        (started.answer.id.as_str(), "half a thought")
+    );
+    let back = conversations::select(&app.state, &conversation, &whole[2].id).await.unwrap();
+    assert_eq!(back.messages[3].text, whole[3].text, "the old question keeps its answer");
+
+    let first = app.edit(&conversation, &whole[0].id, "Tell me more.").await.unwrap().0;
+    assert_eq!((first.user_message.parent_id, app.messages(&conversation).await.len()), (None, 2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_a_question_of_the_conversation_can_be_edited() {
+    let (plan, settings) = warm();
+    let app = TestApp::start(plan).await;
+    let conversation = answered(&app, &settings).await;
+    let messages = app.messages(&conversation).await;
+    let other = answered(&app, &settings).await;
+    for (conversation, message) in [(&conversation, &messages[1].id), (&other, &messages[0].id)] {
+        let refused = app.edit(conversation, message, "x").await;
+        assert!(matches!(refused, Err(AppError::UnknownAnswer { .. })));
+    }
+    assert!(matches!(app.edit(&conversation, &messages[0].id, " \n").await, Err(AppError::EmptyMessage)));
+    assert_eq!(app.messages(&conversation).await, messages, "what was refused is not stored");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_version_that_a_person_wrote_is_what_the_conversation_goes_on_from() {
+    let (plan, settings) = warm();
+    let app = TestApp::start(plan).await;
+    let conversation = answered(&app, &settings).await;
+    let old = app.messages(&conversation).await.remove(1);
+    let view = versions::write_version(&app.state, &conversation, &old.id, "My own words.").await.unwrap();
+    let mine = &view.messages[1];
+    assert_eq!((mine.text.as_str(), mine.state), ("My own words.", MessageState::Complete));
+    assert_eq!((mine.finish_reason, &mine.receipt), (None, &None), "nothing was measured");
+    let next = app.send(&conversation, "Sure?").await.unwrap();
+    next.1.wait_for_end().await;
+    assert_eq!(next.0.user_message.parent_id.as_ref(), Some(&mine.id));
+    let read = versions::versions(&app.state, &conversation, &mine.id).await.unwrap();
+    let texts: Vec<_> = read.iter().map(|version| version.text.as_str()).collect();
+    assert_eq!(texts, [old.text.as_str(), "My own words."]);
+    let question = &view.messages[0].id;
+    let refused = versions::write_version(&app.state, &conversation, question, "x").await;
+    assert!(matches!(refused, Err(AppError::UnknownAnswer { .. })));
+    let blank = versions::write_version(&app.state, &conversation, &old.id, "\t").await;
+    assert!(matches!(blank, Err(AppError::EmptyMessage)));
 }
