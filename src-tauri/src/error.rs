@@ -164,6 +164,26 @@ pub enum AppError {
     /// A task of the app panicked.
     #[error("a task of the app panicked")]
     TaskPanicked,
+    /// The benchmark needs the engine for itself.
+    #[error("answers are running")]
+    BenchmarkBusy,
+    /// A row of the benchmark took too long.
+    #[error("a row of the benchmark was not done within {} s", limit.as_secs())]
+    BenchmarkSlow {
+        /// How long it may take.
+        limit: std::time::Duration,
+    },
+    /// There is nothing to save yet.
+    #[error("there is no report yet")]
+    NoReport,
+    /// A report cannot be written.
+    #[error("{} cannot be written", path.display())]
+    ReportNotWritten {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: Arc<io::Error>,
+    },
     /// The system refuses the menu bar.
     #[error("the system refuses the menu bar: {reason}")]
     Menu {
@@ -248,6 +268,12 @@ impl AppError {
             Self::RemoteFiltered => ErrorCode::RemoteRefused,
             Self::RemoteEndedBadly => ErrorCode::RemoteFault,
             Self::UnknownServer { .. } => ErrorCode::RemoteUnknown,
+            Self::BenchmarkBusy => ErrorCode::BenchmarkBusy,
+            Self::BenchmarkSlow { .. } => ErrorCode::EngineFault,
+            Self::ReportNotWritten { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
+                ErrorCode::DiskFull
+            }
+            Self::NoReport | Self::ReportNotWritten { .. } => ErrorCode::TransferFailed,
             Self::Json { .. } | Self::TaskPanicked | Self::Menu { .. } => ErrorCode::Internal,
         }
     }

@@ -7,9 +7,11 @@
 //! Threads: the main thread runs the window; tokio runs commands, answers and the history; one engine thread runs
 //! the model ([`local_engine`]). The wording of errors is the UI's.
 
+pub mod benchmark;
 pub mod bindings;
 pub mod commands;
 pub mod convert;
+pub mod diagnostics;
 pub mod error;
 pub mod generation;
 pub mod hub_settings;
@@ -18,9 +20,9 @@ mod language;
 mod last_end;
 pub mod local_engine;
 mod logging;
+mod menu;
 pub mod model_library;
 pub mod models;
-mod menu;
 mod places;
 mod platform;
 pub mod prompt;
@@ -31,6 +33,7 @@ pub mod settings_store;
 mod signals;
 pub mod state;
 pub mod stream;
+mod system_facts;
 mod watchdog;
 mod window;
 

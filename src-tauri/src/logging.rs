@@ -2,8 +2,8 @@
 
 use std::{
     io, panic,
-    path::Path,
-    sync::{Mutex, PoisonError},
+    path::{Path, PathBuf},
+    sync::{Mutex, OnceLock, PoisonError},
 };
 
 use tracing_appender::{
@@ -18,6 +18,14 @@ const FILTER: &str = "BRAID_LOG";
 /// Days of logs that are kept.
 const KEPT_FILES: usize = 7;
 
+/// Where this process writes its log.
+static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+
+/// The log's folder, once logging has started.
+pub fn folder() -> Option<&'static Path> {
+    FOLDER.get().map(PathBuf::as_path)
+}
+
 /// The log file's writer, which works on a thread of its own.
 pub struct LogWriter(Mutex<Option<WorkerGuard>>);
 
@@ -30,6 +38,8 @@ impl LogWriter {
 
 /// Starts logging to `folder`, and warnings to standard error. Without a file the app runs all the same.
 pub fn start(folder: &Path) -> LogWriter {
+    // One log per process: a second start changes nothing.
+    let _ = FOLDER.set(folder.to_owned());
     let filter = || EnvFilter::try_from_env(FILTER).unwrap_or_else(|_| EnvFilter::new("info"));
     let console = tracing_subscriber::fmt::layer()
         .with_writer(io::stderr)

@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use protocol::{MenuItem, MenuWords};
 use tauri::{
     AppHandle, Manager, Wry,
-    menu::{HELP_SUBMENU_ID, Menu, MenuEvent, MenuItem as Item, PredefinedMenuItem, Submenu, WINDOW_SUBMENU_ID},
+    menu::{
+        HELP_SUBMENU_ID, Menu, MenuEvent, MenuItem as Item, PredefinedMenuItem, Submenu, WINDOW_SUBMENU_ID,
+    },
 };
 
 use crate::{platform, state::AppState, window};

@@ -90,3 +90,10 @@ pub fn asks_for_window(event: &tauri::RunEvent) -> bool {
         false
     }
 }
+
+/// Name and version of the engine that draws the page.
+pub fn page_engine() -> String {
+    let version = tauri::webview_version().unwrap_or_else(|_| "of unknown version".into());
+    let name = if cfg!(target_os = "linux") { "WebKitGTK" } else { "WebKit" };
+    format!("{name} {version}")
+}

@@ -176,6 +176,16 @@ impl Requests {
         self.lock().is_empty()
     }
 
+    /// Whether anything runs that somebody else asked for.
+    pub fn has_other_than(&self, asker: Asker) -> bool {
+        self.lock().values().any(|running| running.asker != asker)
+    }
+
+    /// Tells of every request that begins or ends; its value is how many run.
+    pub fn changes(&self) -> watch::Receiver<usize> {
+        self.shared.count.subscribe()
+    }
+
     /// Requests that fill answers of a conversation, with those answers, oldest answer first.
     pub fn of_conversation(&self, conversation: ConversationId) -> Vec<(String, MessageId)> {
         let running = self.lock();

@@ -18,6 +18,7 @@ use tokio::{
 };
 
 use crate::{
+    benchmark::Benchmark,
     convert::{to_engine_mode, to_engine_overlap},
     error::AppError,
     keychain::Keys,
@@ -50,6 +51,8 @@ pub struct AppState {
     pub remotes: RemoteServers,
     /// Settings of the app.
     pub settings: Arc<SettingsStore>,
+    /// The benchmark's latest report.
+    pub benchmark: Arc<Benchmark>,
     /// What is known of the window.
     pub window: Arc<WindowState>,
     last_end: Arc<Mutex<LastEnd>>,
@@ -69,6 +72,7 @@ impl AppState {
             remotes: RemoteServers::new(keys.clone()),
             keys,
             settings: Arc::default(),
+            benchmark: Arc::default(),
             window: Arc::default(),
             last_end: Arc::new(Mutex::new(LastEnd::Clean)),
             database,

@@ -109,11 +109,7 @@ pub fn start(app: &AppHandle, window: &WebviewWindow) {
 fn seen(app: &AppHandle, window: &WebviewWindow) -> Seen {
     let state = app.state::<AppState>();
     let is_shown = window.is_visible().unwrap_or(false) && !window.is_minimized().unwrap_or(true);
-    Seen {
-        is_started: state.window.is_started(),
-        is_visible: is_shown,
-        alive_at: state.window.alive_at(),
-    }
+    Seen { is_started: state.window.is_started(), is_visible: is_shown, alive_at: state.window.alive_at() }
 }
 
 fn carry_out(app: &AppHandle, window: &WebviewWindow, rescue: Rescue) {

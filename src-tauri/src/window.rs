@@ -3,7 +3,8 @@
 use std::{path::Path, time::Duration};
 
 use tauri::{
-    App, AppHandle, Manager, Runtime, UriSchemeContext, Url, WebviewWindow, WebviewWindowBuilder, WindowEvent,
+    App, AppHandle, Manager, Runtime, UriSchemeContext, Url, WebviewWindow, WebviewWindowBuilder,
+    WindowEvent,
     http::{Request, Response, header::CONTENT_TYPE},
     webview::{NewWindowResponse, PageLoadEvent, PageLoadPayload},
 };

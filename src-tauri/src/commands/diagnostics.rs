@@ -2,8 +2,8 @@
 
 use tauri::State;
 
-use super::{CommandResult, not_built};
-use crate::state::AppState;
+use super::CommandResult;
+use crate::{diagnostics, state::AppState};
 
 /// The report, as Markdown.
 ///
@@ -11,8 +11,8 @@ use crate::state::AppState;
 /// None: what cannot be read is said in the report.
 #[tauri::command]
 #[specta::specta]
-pub async fn read_diagnostics(_state: State<'_, AppState>) -> CommandResult<String> {
-    not_built()
+pub async fn read_diagnostics(state: State<'_, AppState>) -> CommandResult<String> {
+    Ok(diagnostics::report(&state).await)
 }
 
 /// Writes the report to a file.
@@ -21,6 +21,6 @@ pub async fn read_diagnostics(_state: State<'_, AppState>) -> CommandResult<Stri
 /// `TransferFailed`.
 #[tauri::command]
 #[specta::specta]
-pub async fn save_diagnostics(_state: State<'_, AppState>, _path: String) -> CommandResult<()> {
-    not_built()
+pub async fn save_diagnostics(state: State<'_, AppState>, path: String) -> CommandResult<()> {
+    Ok(diagnostics::save(path, diagnostics::report(&state).await).await?)
 }

@@ -47,6 +47,14 @@ pub async fn restart_engine(state: State<'_, AppState>) -> CommandResult<()> {
     Ok(())
 }
 
+/// The engine's status now.
+pub async fn current(state: &AppState) -> EngineStatus {
+    let link = state.engine.link().borrow().clone();
+    let EngineLink::Running(running) = &link else { return status_of(state, &link, None, Pulse::Dead).await };
+    let snapshot = running.handle.status().borrow().clone();
+    status_of(state, &link, Some(&snapshot), running.handle.pulse()).await
+}
+
 /// Sends statuses until `send` says that nobody wants them any more.
 pub async fn follow(state: &AppState, mut send: impl FnMut(EngineStatus) -> bool) {
     let mut link = state.engine.link();

@@ -7,6 +7,7 @@ mod fan_out;
 mod loading;
 mod models;
 mod real_model;
+mod reports;
 mod search;
 mod support;
 mod tabs;
