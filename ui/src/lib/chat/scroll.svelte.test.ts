@@ -104,19 +104,56 @@ it('goes to a message and keeps it in place while the list takes its shape, unti
 	readerScrolls(-60);
 	offsetPx += 80;
 	grow(80);
-	expect(viewport.scrollTop).toBe(404);
+	expect(viewport.scrollTop, 'the message stays where the reader put it').toBe(484);
+});
+
+/** A message that follows the others in the viewport's content. */
+class FakeMessage {
+	heightPx = 200;
+
+	constructor(viewport: HTMLElement, id: string, before: readonly FakeMessage[]) {
+		const element = document.createElement('article');
+		element.dataset['messageId'] = id;
+		viewport.firstElementChild?.append(element);
+		element.getBoundingClientRect = () => {
+			const top = before.reduce((sum, { heightPx }) => sum + heightPx, 0);
+			return new DOMRect(0, top - viewport.scrollTop, 10, this.heightPx);
+		};
+	}
+}
+
+function fiveMessages(viewport: HTMLElement): [first: FakeMessage, last: FakeMessage] {
+	const messages: FakeMessage[] = [];
+	for (const id of ['1', '2', '3', '4', '5']) messages.push(new FakeMessage(viewport, id, [...messages]));
+	return [messages[0] as FakeMessage, messages[4] as FakeMessage];
+}
+
+it('keeps what the reader looks at in place when a message above it gets its real height', () => {
+	const { viewport, grow, readerScrolls } = viewportOf(1000);
+	const [first, last] = fiveMessages(viewport);
+	const keeper = new ScrollKeeper();
+	keeper.attach(viewport);
+	readerScrolls(-350);
+	expect(keeper.place()).toEqual({ messageId: '3', abovePx: 150 });
+	first.heightPx += 60;
+	grow(60);
+	expect(viewport.scrollTop).toBe(610);
+	last.heightPx += 200;
+	grow(200);
+	expect(viewport.scrollTop, 'what grows below moves nothing').toBe(610);
 });
 
 it('says where the reader is, and goes back there', async () => {
 	const scroll = new ScrollKeeper();
 	expect(scroll.place(), 'nothing is on screen').toBeUndefined();
 	const viewport = document.createElement('div');
+	const content = viewport.appendChild(document.createElement('div'));
 	const tops = { a: -340, b: -40, c: 200 };
 	for (const [id, top] of Object.entries(tops)) {
 		const message = document.createElement('div');
 		message.dataset['messageId'] = id;
 		message.getBoundingClientRect = () => ({ top, bottom: top + 240 }) as DOMRect;
-		viewport.append(message);
+		content.append(message);
 	}
 	viewport.getBoundingClientRect = () => ({ top: 0 }) as DOMRect;
 	scroll.attach(viewport);

@@ -10,8 +10,16 @@ const targetMarginPx = 16;
 /** A reader who has not moved for so long rests. */
 const restAfterMs = 700;
 
+/** What the reader looks at: it stays where it is while things above it change their height. */
+interface Anchor {
+	/** The block at the top of the view, or its message. */
+	element: Element;
+	/** How far the element's top lies above the top of the view, in pixels. */
+	abovePx: number;
+}
+
 /**
- * Keeps a scrolled list at its end while the reader is there, and never moves it otherwise.
+ * Keeps a scrolled list at its end while the reader is there, and what they look at in its place otherwise.
  *
  * The only code that sets `scrollTop` of the list. One per open conversation: it also remembers the place
  * while another tab is shown.
@@ -20,7 +28,9 @@ export class ScrollKeeper {
 	/** Whether the list follows new text. */
 	isFollowing = $state(true);
 	#viewport: HTMLElement | null = null;
-	#place = 0;
+	#top = 0;
+	#anchor: Anchor | null = null;
+	#place: ScrollPlace | null = null;
 	#lastTop = 0;
 	/** Where this class last scrolled to, until the scroll event of that arrives: it is nobody's wish to follow. */
 	#ownTop: number | null = null;
@@ -30,17 +40,20 @@ export class ScrollKeeper {
 	onRest: () => void = () => {};
 	#restTimer: ReturnType<typeof setTimeout> | undefined;
 
-	/** Attachment for the scrolling element, whose first child is the content. */
+	/** The message that will be in sight when the list is put on screen; `null` for the last. */
+	get awaitedId(): string | null {
+		if (this.isFollowing) return null;
+		return (this.#target ?? this.#place)?.messageId ?? null;
+	}
+
+	/** Attachment for the scrolling element, whose first child is the content, whose children are the messages. */
 	attach = (viewport: HTMLElement) => {
 		this.#viewport = viewport;
-		if (this.isFollowing) this.#toEnd();
-		else if (this.#target === null) viewport.scrollTop = this.#place;
-		else this.#toTarget();
+		this.#anchor = null;
+		if (!this.isFollowing && this.#target === null) viewport.scrollTop = this.#top;
+		this.#settle();
 		this.#lastTop = viewport.scrollTop;
-		const resized = new ResizeObserver(() => {
-			if (this.isFollowing) this.#toEnd();
-			else this.#toTarget();
-		});
+		const resized = new ResizeObserver(() => this.#settle());
 		resized.observe(viewport);
 		if (viewport.firstElementChild) resized.observe(viewport.firstElementChild);
 		const listeners = new AbortController();
@@ -51,7 +64,7 @@ export class ScrollKeeper {
 			'wheel',
 			(event) => {
 				this.#target = null;
-				if (event.deltaY < 0 && viewport.scrollHeight > viewport.clientHeight) this.isFollowing = false;
+				if (event.deltaY < 0 && viewport.scrollHeight > viewport.clientHeight) this.#leaveEnd(viewport);
 			},
 			{ passive: true, signal },
 		);
@@ -60,6 +73,7 @@ export class ScrollKeeper {
 			clearTimeout(this.#restTimer);
 			resized.disconnect();
 			this.#viewport = null;
+			this.#anchor = null;
 		};
 	};
 
@@ -77,14 +91,10 @@ export class ScrollKeeper {
 
 	/** Where the reader is; `null` at the end, `undefined` while the list is not on screen. */
 	place(): ScrollPlace | null | undefined {
-		const viewport = this.#viewport;
-		if (!viewport) return undefined;
+		if (!this.#viewport) return undefined;
 		if (this.isFollowing) return null;
-		const { top } = viewport.getBoundingClientRect();
-		const first = this.#messages(viewport).find((message) => message.getBoundingClientRect().bottom > top);
-		const messageId = first?.dataset['messageId'];
-		if (!first || messageId === undefined) return null;
-		return { messageId, abovePx: top - first.getBoundingClientRect().top };
+		this.#note(this.#viewport);
+		return this.#place;
 	}
 
 	/** Goes to the end and follows from there. */
@@ -92,6 +102,13 @@ export class ScrollKeeper {
 		this.isFollowing = true;
 		this.#target = null;
 		this.#toEnd();
+	}
+
+	/** Puts the list where it belongs after something in it has changed its height. */
+	#settle() {
+		if (this.isFollowing) this.#toEnd();
+		else if (this.#target !== null) this.#toTarget();
+		else this.#toAnchor();
 	}
 
 	#toEnd() {
@@ -102,15 +119,22 @@ export class ScrollKeeper {
 		const viewport = this.#viewport;
 		if (!viewport || this.#target === null) return;
 		const { messageId, abovePx } = this.#target;
-		const message = this.#messages(viewport).find((element) => element.dataset['messageId'] === messageId);
+		const message = messageOf(viewport, messageId);
 		if (!message) return;
-		const below = message.getBoundingClientRect().top - viewport.getBoundingClientRect().top;
-		this.#scrollTo(viewport, viewport.scrollTop + below + abovePx);
-		this.#place = viewport.scrollTop;
+		this.#scrollTo(viewport, viewport.scrollTop + belowTop(message, viewport) + abovePx);
+		this.#note(viewport);
 	}
 
-	#messages(viewport: HTMLElement): HTMLElement[] {
-		return [...viewport.querySelectorAll<HTMLElement>('[data-message-id]')];
+	#toAnchor() {
+		const viewport = this.#viewport;
+		if (!viewport) return;
+		const anchor = this.#anchor?.element.isConnected ? this.#anchor : null;
+		const element = anchor?.element ?? (this.#place && messageOf(viewport, this.#place.messageId));
+		if (!element) return;
+		const abovePx = anchor?.abovePx ?? this.#place?.abovePx ?? 0;
+		const movedPx = belowTop(element, viewport) + abovePx;
+		if (Math.abs(movedPx) >= 1) this.#scrollTo(viewport, viewport.scrollTop + movedPx);
+		if (!anchor) this.#note(viewport);
 	}
 
 	#scrollTo(viewport: HTMLElement, top: number) {
@@ -118,6 +142,12 @@ export class ScrollKeeper {
 		viewport.scrollTop = top;
 		this.#lastTop = viewport.scrollTop;
 		if (this.#lastTop !== before) this.#ownTop = this.#lastTop;
+	}
+
+	#leaveEnd(viewport: HTMLElement) {
+		if (!this.isFollowing) return;
+		this.isFollowing = false;
+		this.#note(viewport);
 	}
 
 	#onScroll() {
@@ -133,8 +163,47 @@ export class ScrollKeeper {
 		if (top < this.#lastTop - 1 && fromEnd > endZonePx) this.isFollowing = false;
 		else if (fromEnd <= endZonePx && top > this.#lastTop) this.isFollowing = true;
 		this.#lastTop = top;
-		this.#place = top;
+		this.#note(viewport);
 		clearTimeout(this.#restTimer);
 		this.#restTimer = setTimeout(() => this.onRest(), restAfterMs);
 	}
+
+	/** Remembers what stands at the top of the view. */
+	#note(viewport: HTMLElement) {
+		this.#top = viewport.scrollTop;
+		const message = firstInSight(viewport.firstElementChild?.children, viewport);
+		const messageId = message && idOf(message);
+		if (!message || messageId === null || messageId === undefined) return;
+		this.#place = { messageId, abovePx: -belowTop(message, viewport) };
+		const blocks = message.querySelector('[data-testid="answer-text"]')?.children;
+		const element = firstInSight(blocks, viewport) ?? message;
+		this.#anchor = { element, abovePx: -belowTop(element, viewport) };
+	}
+}
+
+function belowTop(element: Element, viewport: HTMLElement): number {
+	return element.getBoundingClientRect().top - viewport.getBoundingClientRect().top;
+}
+
+function idOf(element: Element): string | null {
+	const message = element.matches('[data-message-id]') ? element : element.querySelector('[data-message-id]');
+	return message?.getAttribute('data-message-id') ?? null;
+}
+
+function messageOf(viewport: HTMLElement, messageId: string): Element | null {
+	return viewport.querySelector(`[data-message-id=${JSON.stringify(messageId)}]`);
+}
+
+/** The first of elements that stand below each other whose end is in or below the view. */
+function firstInSight(elements: HTMLCollection | undefined, viewport: HTMLElement): Element | null {
+	if (!elements || elements.length === 0) return null;
+	const topPx = viewport.getBoundingClientRect().top;
+	let [from, to] = [0, elements.length - 1];
+	while (from < to) {
+		const middle = (from + to) >> 1;
+		const endPx = elements[middle]?.getBoundingClientRect().bottom ?? 0;
+		if (endPx > topPx + 1) to = middle;
+		else from = middle + 1;
+	}
+	return elements[from] ?? null;
 }
