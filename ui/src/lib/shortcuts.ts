@@ -13,6 +13,7 @@ export type WindowAction =
 	| 'moveTabLeft'
 	| 'moveTabRight'
 	| 'renameTab'
+	| 'askSeveral'
 	| 'search'
 	| 'sidebar'
 	| 'overlay'
@@ -49,6 +50,7 @@ export const windowShortcuts: readonly Entry<WindowAction>[] = [
 		keys: ['Mod+/', '?'],
 		shown: 'commands:sheetKeys',
 	},
+	{ action: 'askSeveral', group: 'general', keys: ['Mod+Shift+Enter'] },
 	{ action: 'search', group: 'general', keys: ['Mod+F'] },
 	{ action: 'settings', group: 'general', keys: ['Mod+,'] },
 	{ action: 'models', group: 'general', keys: ['Mod+Shift+M'] },

@@ -26,6 +26,7 @@ const runs: Record<WindowAction, Run> = {
 		workspace.screen = 'chat';
 		workspace.renamedTab = workspace.tabs.activeId;
 	}),
+	askSeveral: (workspace) => workspace.startSeveral(),
 	search: always((workspace) => workspace.startSearch()),
 	sidebar: always((workspace) => workspace.toggleSidebar()),
 	overlay: always((workspace) => workspace.toggleOverlay()),

@@ -39,7 +39,7 @@ export const settingsSections = [
 export type SettingsSection = (typeof settingsSections)[number];
 
 /** What lies over the window and takes all keys. */
-export type WindowDialog = 'palette' | 'sheet';
+export type WindowDialog = 'palette' | 'sheet' | 'askSeveral';
 
 /** Everything that an open window shares: made once the app has started, passed by context. */
 export class Workspace {
@@ -356,6 +356,21 @@ export class Workspace {
 			await this.conversations.restore(id);
 			if (tab) this.showConversation(id);
 		});
+	}
+
+	/** Sends what is typed in `from` in several tabs at once; it leaves the composer of `from` if that is one of them. */
+	async askTabs(from: ChatTab, ids: readonly string[]): Promise<void> {
+		const { text } = from.draft;
+		const asked = this.tabs.open.filter((tab) => ids.includes(tab.id));
+		await Promise.all(asked.map((tab) => (tab === from ? tab.send() : tab.ask(text))));
+		this.notices.say(t('fanOut:asked', { count: asked.length }));
+	}
+
+	/** Opens the choice of answers that one question may get at once. */
+	startSeveral(): boolean {
+		if (this.screen !== 'chat' || !this.tabs.active?.isFree) return false;
+		this.dialog = 'askSeveral';
+		return true;
 	}
 
 	/** Whether a conversation is what fills the window. */

@@ -6,13 +6,22 @@ import Composer from './Composer.svelte';
 const footer = createRawSnippet(() => ({ render: () => '<span></span>' }));
 
 function composer(changes: Record<string, unknown> = {}) {
-	const calls = { onwrite: vi.fn(), onsend: vi.fn(), onstop: vi.fn() };
+	const calls = {
+		onwrite: vi.fn(),
+		onsend: vi.fn(),
+		onstop: vi.fn(),
+		onattach: vi.fn(),
+		onpastelong: vi.fn(),
+		onseveral: vi.fn(),
+	};
 	render(Composer, {
 		text: 'Hello',
 		isAnswering: false,
 		isStopping: false,
 		isSending: false,
 		blockedBecause: null,
+		severalKeys: 'Mod+Shift+Enter',
+		attachments: footer,
 		footer,
 		...calls,
 		...changes,
@@ -53,4 +62,13 @@ it('offers Stop while the tab is answering', async () => {
 	const { onstop } = composer({ isAnswering: true });
 	await fireEvent.click(screen.getByRole('button', { name: 'Stop' }));
 	expect(onstop).toHaveBeenCalledOnce();
+});
+
+it('offers to attach a long text that is pasted, and leaves a short one alone', async () => {
+	const { onpastelong } = composer();
+	const paste = (text: string) => fireEvent.paste(area(), { clipboardData: { getData: () => text } });
+	await paste('short');
+	expect(onpastelong).not.toHaveBeenCalled();
+	await paste('long '.repeat(1000));
+	expect(onpastelong).toHaveBeenCalledOnce();
 });

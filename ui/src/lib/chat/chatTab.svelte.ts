@@ -55,6 +55,8 @@ export class ChatTab {
 	#runs: AnswerRuns;
 	#stored = $state.raw<MessageView[]>([]);
 	#failures = $state.raw<Record<string, AnswerFailure>>({});
+	/** What answers of a fan-out were asked with, until their receipts say what they were made with. */
+	#variants = $state.raw<Record<string, SamplingSettings>>({});
 	// eslint-disable-next-line svelte/prefer-svelte-reactivity -- a cache; what it gives follows from the message
 	#drawings = new Map<string, MarkdownStream>();
 	#backend: Backend;
@@ -83,6 +85,12 @@ export class ChatTab {
 	/** Versions of one message to be shown side by side, as far as they are; `null` while none are. */
 	get compared(): MessageView[] | null {
 		return this.#compared?.map((message) => this.#runs.latest(message)) ?? null;
+	}
+
+	/** Settings of an answer, as far as they are known. */
+	settingsOf(messageId: string): SamplingSettings | null {
+		const known = [...(this.#compared ?? []), ...this.#stored].find(({ id }) => id === messageId);
+		return known?.receipt?.settings ?? this.#variants[messageId] ?? null;
 	}
 
 	/** The first answer whose stream this window has. */
@@ -170,17 +178,20 @@ export class ChatTab {
 	/** Sends what is typed. It leaves the composer only once it is on disk. */
 	async send(): Promise<void> {
 		const text = this.draft.text;
-		const wasSent = await this.#generate(
-			() => void this.send(),
-			1,
-			([generation]) => ({
-				call: (onEvents) => this.#backend.startGeneration({ ...this.#named(generation), text }, onEvents),
-				answersOf: ({ answer }) => [answer],
-				onStored: ({ userMessage, answer }) =>
-					this.#showRunning([...this.#stored, userMessage, answer], null),
-			}),
-		);
-		if (wasSent) await this.#clearDraft(text);
+		if (await this.#ask(text, () => void this.send())) await this.#clearDraft(text);
+	}
+
+	/** Sends a text that was typed elsewhere; what is typed here stays. */
+	async ask(text: string): Promise<void> {
+		await this.#ask(text, () => void this.ask(text));
+	}
+
+	#ask(text: string, retry: () => void): Promise<boolean> {
+		return this.#generate(retry, 1, ([generation]) => ({
+			call: (onEvents) => this.#backend.startGeneration({ ...this.#named(generation), text }, onEvents),
+			answersOf: ({ answer }) => [answer],
+			onStored: ({ userMessage, answer }) => this.#showRunning([...this.#stored, userMessage, answer], null),
+		}));
 	}
 
 	/** Sends what is typed once for each of `variants`, and shows the answers side by side. */
@@ -201,8 +212,12 @@ export class ChatTab {
 					onEvents,
 				),
 			answersOf: ({ answers }) => answers,
-			onStored: ({ userMessage, answers }) =>
-				this.#showRunning([...this.#stored, userMessage, ...answers.slice(0, 1)], answers),
+			onStored: ({ userMessage, answers }) => {
+				this.#variants = Object.fromEntries(
+					answers.map(({ id }, i) => [id, variants[i] as SamplingSettings]),
+				);
+				this.#showRunning([...this.#stored, userMessage, ...answers.slice(0, 1)], answers);
+			},
 		}));
 		if (wasSent) await this.#clearDraft(text);
 	}

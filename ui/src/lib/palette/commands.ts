@@ -57,7 +57,7 @@ export function ofShortcut(
 	workspace: Workspace,
 	action: WindowAction,
 	group: string,
-	how: { title?: string; blockedBecause?: string | false } = {},
+	how: { title?: string; blockedBecause?: string | false | undefined } = {},
 ): Command {
 	return {
 		id: action,
@@ -77,6 +77,9 @@ function tabCommands(workspace: Workspace): Command[] {
 		ofShortcut(workspace, 'closeTab', t('commands:groupTabs')),
 		ofShortcut(workspace, 'nextTab', t('commands:groupTabs'), { blockedBecause: isAlone }),
 		ofShortcut(workspace, 'previousTab', t('commands:groupTabs'), { blockedBecause: isAlone }),
+		ofShortcut(workspace, 'askSeveral', t('commands:groupTabs'), {
+			blockedBecause: tabs.active?.isAnswering && t('commands:tabAnswers'),
+		}),
 		{
 			id: 'stopAnswer',
 			title: t('commands:stopAnswer'),
