@@ -1,5 +1,6 @@
 import './app.css';
 import { createBackend } from '#backend';
+import { bootWords } from './bootWords';
 
 // Whatever keeps the app from drawing is said in words: a blank window tells nobody anything.
 const backend = createBackend();
@@ -10,12 +11,13 @@ import('./boot')
 		void backend.reportUiFailure(details).catch(() => {});
 		const app = document.querySelector('#app');
 		if (!app) return;
+		const words = bootWords(navigator.languages);
 		const title = document.createElement('h1');
-		title.textContent = 'Braid’s window could not be drawn';
+		title.textContent = words.title;
 		const advice = document.createElement('p');
-		advice.textContent = 'Your messages are saved. Reload to try again; the details below help a report.';
+		advice.textContent = words.advice;
 		const reload = document.createElement('button');
-		reload.textContent = 'Reload';
+		reload.textContent = words.reload;
 		reload.addEventListener('click', () => location.reload());
 		const shown = document.createElement('pre');
 		shown.textContent = details;

@@ -234,11 +234,11 @@ export class Workspace {
 
 	/** Unloads the model, and says how much memory came back. */
 	async unloadModel(): Promise<void> {
-		const name = this.models.loaded?.name ?? 'The model';
+		const name = this.models.loaded?.name ?? t('models:theModel');
 		const unloaded = await this.models.unload();
 		if (!unloaded) return;
 		const back = Math.max(0, unloaded.beforeBytes - unloaded.afterBytes);
-		this.notices.say(`${name} is unloaded: ${bytes(back)} of memory came back.`);
+		this.notices.say(t('models:unloadedWords', { name, size: bytes(back) }));
 	}
 
 	/** Loads a model at once if it fits; otherwise the Models screen shows the numbers first. */

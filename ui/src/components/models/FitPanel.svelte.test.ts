@@ -37,8 +37,8 @@ it.each(['tight', 'tooLarge'] as const)(
 );
 
 it.each([
-	[false, 'What is under way ends when the new model is ready'],
-	[true, 'Loading ends what is under way at once'],
+	[false, 'They end when the new model is ready'],
+	[true, 'Loading ends them at once'],
 ])(
 	'answers under way are counted, and it is said when they end (first out: %s)',
 	async (replacesFirst, words) => {

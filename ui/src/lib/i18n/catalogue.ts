@@ -1,3 +1,4 @@
+import activity from '../../locales/en/activity.json';
 import answers from '../../locales/en/answers.json';
 import app from '../../locales/en/app.json';
 import attachments from '../../locales/en/attachments.json';
@@ -10,6 +11,7 @@ import errors from '../../locales/en/errors.json';
 import fanOut from '../../locales/en/fanOut.json';
 import markdown from '../../locales/en/markdown.json';
 import menu from '../../locales/en/menu.json';
+import models from '../../locales/en/models.json';
 import reports from '../../locales/en/reports.json';
 import sampling from '../../locales/en/sampling.json';
 import sections from '../../locales/en/sections.json';
@@ -21,6 +23,7 @@ import units from '../../locales/en/units.json';
 
 /** English words by namespace: the list that every other language is held to. One file each, one line each. */
 export const english = {
+	activity,
 	answers,
 	app,
 	attachments,
@@ -33,6 +36,7 @@ export const english = {
 	fanOut,
 	markdown,
 	menu,
+	models,
 	reports,
 	sampling,
 	sections,

@@ -14,7 +14,7 @@ it('names a call that takes long, until it is done', async () => {
 	await vi.advanceTimersByTimeAsync(1000);
 	expect(activity.slowest).toBeNull();
 	await vi.advanceTimersByTimeAsync(1000);
-	expect(activity.slowest?.label).toBe('Renaming the conversation');
+	expect(activity.slowest?.label).toBe('activity:renameConversation');
 	finish();
 	await call;
 	expect(activity.slowest).toBeNull();

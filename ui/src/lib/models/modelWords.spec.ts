@@ -11,7 +11,6 @@ import {
 	offerWords,
 	originWords,
 	percent,
-	roundCount,
 	timeLeft,
 	verdictWords,
 } from './modelWords';
@@ -36,15 +35,6 @@ it.each([
 	[259_200_000, '3 days left'],
 ])('%d ms are said as %s', (leftMs, words) => {
 	expect(timeLeft(leftMs)).toBe(words);
-});
-
-it.each([
-	[950, '950'],
-	[12_340, '12.3k'],
-	[689_000, '689k'],
-	[4_512_000, '4.5M'],
-])('%d is roughly %s', (value, words) => {
-	expect(roundCount(value)).toBe(words);
 });
 
 it('takes the day out of the hub’s date and nothing out of what is no date', () => {

@@ -1,4 +1,5 @@
-import { bytes, count, plural } from '../format';
+import { bytes, tokens } from '../format';
+import { t } from '../i18n/language.svelte';
 import type { DownloadStatus, FitReport, ModelEntry, ModelOrigin } from '../ipc/wire';
 
 /** Share of a whole in percent, 0 while the whole is not known; 100 only when all of it is there. */
@@ -15,27 +16,13 @@ export function nameOfPath(path: string): string {
 /** Time that is left, rounded as a person would say it. */
 export function timeLeft(leftMs: number): string {
 	const seconds = Math.ceil(leftMs / 1000);
-	if (seconds < 60) return `${seconds} s left`;
+	if (seconds < 60) return t('units:secondsLeft', { count: seconds });
 	const minutes = Math.ceil(seconds / 60);
-	if (minutes < 60) return `${minutes} min left`;
+	if (minutes < 60) return t('units:minutesLeft', { count: minutes });
 	const hours = Math.floor(minutes / 60);
-	if (hours >= 48) return `${Math.round(hours / 24)} days left`;
-	return minutes % 60 === 0 ? `${hours} h left` : `${hours} h ${minutes % 60} min left`;
-}
-
-/** A number that need not be exact: 950, 12.3k, 4.5M. */
-export function roundCount(value: number): string {
-	const units = [
-		[1e6, 'M'],
-		[1e3, 'k'],
-	] as const;
-	for (const [size, unit] of units) {
-		if (value >= size) {
-			const share = value / size;
-			return `${share >= 100 ? share.toFixed(0) : share.toFixed(1)}${unit}`;
-		}
-	}
-	return value.toFixed(0);
+	if (hours >= 48) return t('units:daysLeft', { count: Math.round(hours / 24) });
+	if (minutes % 60 === 0) return t('units:hoursLeft', { count: hours });
+	return t('units:hoursAndMinutesLeft', { hours, minutes: minutes % 60 });
 }
 
 /** The day of a date as the hub writes it; empty if that is no date. */
@@ -46,64 +33,59 @@ export function dayOf(written: string | null): string {
 export function originWords(origin: ModelOrigin): string {
 	switch (origin.kind) {
 		case 'bundled':
-			return 'came with Braid';
+			return t('models:originBundled');
 		case 'own':
-			return 'in Braid’s folder';
+			return t('models:originOwn');
 		case 'hub':
 			return origin.repo;
 		case 'reference':
-			return 'used where it lies';
+			return t('models:originReference');
 	}
 }
 
 /** Architecture, quantisation, context and size, as far as they are known. */
 export function factsOf(model: ModelEntry): string[] {
 	const { architecture, quantisation, contextTokens, diskBytes } = model;
-	const context = contextTokens === null ? null : `${count(contextTokens)} tokens of context`;
+	const context = contextTokens === null ? null : t('models:factContext', { count: contextTokens });
 	return [architecture, quantisation, bytes(diskBytes), context].filter((fact) => fact !== null);
 }
 
 /** Where a download stands, in one line. */
 export function downloadWords({ phase, doneBytes, totalBytes, bytesPerS, leftMs }: DownloadStatus): string {
-	const soFar = `${bytes(doneBytes)} of ${bytes(totalBytes)}`;
+	const soFar = t('models:bytesOf', { done: bytes(doneBytes), all: bytes(totalBytes) });
 	switch (phase.kind) {
 		case 'queued':
-			return `Waits for the other downloads · ${soFar}`;
+			return t('models:downloadQueued', { soFar });
 		case 'running': {
-			if (bytesPerS <= 0) return `${soFar} · waiting for the hub`;
-			return [soFar, `${bytes(bytesPerS)}/s`, ...(leftMs === null ? [] : [timeLeft(leftMs)])].join(' · ');
+			if (bytesPerS <= 0) return t('models:downloadWaiting', { soFar });
+			const speed = t('models:downloadSpeed', { size: bytes(bytesPerS) });
+			return [soFar, speed, ...(leftMs === null ? [] : [timeLeft(leftMs)])].join(' · ');
 		}
 		case 'paused':
-			return `Paused · ${soFar}`;
+			return t('models:downloadPaused', { soFar });
 		case 'verifying':
-			return 'Checking that every file is what the hub announced';
+			return t('models:downloadVerifying');
 		case 'failed':
-			return `Stopped · ${soFar}`;
+			return t('models:downloadStopped', { soFar });
 		case 'done':
-			return `Complete · ${bytes(totalBytes)}`;
+			return t('models:downloadComplete', { size: bytes(totalBytes) });
 	}
 }
 
-const memoryWords = { unified: 'memory', discrete: 'the GPU’s memory', host: 'memory' } as const;
-
 /** The verdict of a fit, with the numbers that it stands on. */
 export function verdictWords(fit: FitReport): string {
-	const needed = bytes(fit.neededBytes);
-	const free = `${bytes(fit.freeBytes)} of ${memoryWords[fit.memoryKind]} ${fit.memoryKind === 'discrete' ? 'is' : 'are'} free`;
-	switch (fit.verdict) {
-		case 'fits':
-			return `It fits: it needs ${needed}, and ${free}.`;
-		case 'tight':
-			return `It fits, but only just: it needs ${needed}, and ${free}. Other programs may become slow.`;
-		case 'tooLarge':
-			return `It does not fit: it needs ${needed}, and ${free}.`;
-	}
+	const free = { free: bytes(fit.freeBytes) };
+	const isDiscrete = fit.memoryKind === 'discrete';
+	return t(`models:${fit.verdict}`, {
+		needed: bytes(fit.neededBytes),
+		free: isDiscrete ? t('models:freeDiscrete', free) : t('models:freeUnified', free),
+	});
 }
 
 /** What a smaller context would change; `null` if nothing is offered. */
 export function offerWords({ offeredContextTokens }: FitReport): string | null {
 	if (offeredContextTokens === null) return null;
-	return `With a context of ${plural(offeredContextTokens, 'token')} it would fit.`;
+	return t('models:offer', { tokens: tokens(offeredContextTokens) });
 }
 
 const smallestContextTokens = 512;
