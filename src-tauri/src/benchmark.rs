@@ -282,7 +282,7 @@ fn request_of(running: &RunningEngine, arm: Arm, trial: u32, row: u32) -> Result
         ..SamplingParams::default()
     };
     let params = params.validate()?;
-    Ok(NewRequest { prompt, params, owner: None, arrived_at: Instant::now() })
+    Ok(NewRequest { prompt, answer_so_far: Vec::new(), params, owner: None, arrived_at: Instant::now() })
 }
 
 fn summary(arm: Arm, trials: &[Trial]) -> BenchmarkArm {

@@ -385,6 +385,7 @@ fn text_code(error: &TextError) -> ErrorCode {
         TextError::Read { .. } | TextError::Json { .. } | TextError::TokenizerFile { .. } => {
             ErrorCode::ModelUnusable
         }
+        TextError::NoPlaceForThinking | TextError::InexactAnswer => ErrorCode::CannotContinue,
         TextError::Encode { .. } | TextError::Decode { .. } => ErrorCode::Internal,
     }
 }
@@ -398,6 +399,7 @@ fn engine_code(error: &EngineError) -> ErrorCode {
         EngineError::ModelUnloaded => ErrorCode::ModelUnloaded,
         EngineError::Load(source) => source.downcast_ref().map_or(ErrorCode::ModelUnusable, load_code),
         EngineError::NonFiniteLogits | EngineError::NothingAllowed => ErrorCode::BadLogits,
+        EngineError::AnswerEnded { .. } | EngineError::AnswerRefused { .. } => ErrorCode::CannotContinue,
         EngineError::Grammar { .. } => ErrorCode::GrammarRefused,
         EngineError::GrammarDeadEnd => ErrorCode::GrammarDeadEnd,
         EngineError::GrammarFailed { .. } => ErrorCode::GrammarFailed,

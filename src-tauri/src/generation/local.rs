@@ -63,7 +63,13 @@ impl Answering {
         params: ValidParams,
     ) -> Result<(engine::RequestId, EventReceiver), AppError> {
         let owner = Some(super::owner(self.asked.id));
-        let new = NewRequest { prompt, params, arrived_at: self.asked.arrived_at, owner };
+        let new = NewRequest {
+            prompt,
+            answer_so_far: Vec::new(),
+            params,
+            arrived_at: self.asked.arrived_at,
+            owner,
+        };
         let handle = running.handle.clone();
         let work = tokio::task::spawn_blocking(move || handle.submit(new));
         Ok(work.await.map_err(|_| AppError::TaskPanicked)??)
@@ -143,7 +149,7 @@ impl Answering {
                 self.recorded.extend(&entries, &running.tokenizer);
                 None
             }
-            EngineEvent::Finished { .. } | EngineEvent::Failed { .. } => None,
+            EngineEvent::Resumed { .. } | EngineEvent::Finished { .. } | EngineEvent::Failed { .. } => None,
         }
     }
 }

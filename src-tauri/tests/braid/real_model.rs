@@ -39,6 +39,7 @@ fn endless(running: &RunningEngine) -> NewRequest {
     let params = SamplingParams { max_tokens: 900, logit_bias, ..SamplingParams::default() };
     NewRequest {
         prompt: prompt.expect("the template renders"),
+        answer_so_far: Vec::new(),
         params: params.validate().expect("the settings are in range"),
         owner: None,
         arrived_at: Instant::now(),

@@ -115,6 +115,7 @@ impl<'a> Bench<'a> {
         };
         let request = NewRequest {
             prompt: self.prompts.of_row(row)?,
+            answer_so_far: Vec::new(),
             params: params.validate()?,
             owner: None,
             arrived_at: Instant::now(),

@@ -8,8 +8,6 @@ mod snapshot;
 
 use std::sync::Arc;
 
-use text::Tokenizer;
-
 use crate::{
     BackendError, EngineError, RequestId,
     backend::{Backend, BackendFacts, Counters},
@@ -34,7 +32,6 @@ use faults::FaultLog;
 pub struct Engine<B> {
     backend: B,
     facts: BackendFacts,
-    tokenizer: Tokenizer,
     gate_mode: GateMode,
     clock: Arc<dyn Clock>,
     intake: Intake,
@@ -77,7 +74,6 @@ impl<B: Backend> Engine<B> {
             prefixes: PrefixCache::new(facts.kv_cache_bytes_per_token),
             max_snapshot_bytes,
             facts,
-            tokenizer: config.tokenizer,
             gate_mode: config.gate_mode,
             clock,
             intake,
@@ -101,7 +97,8 @@ impl<B: Backend> Engine<B> {
     /// # Errors
     /// [`EngineError::EmptyPrompt`], [`EngineError::PromptTooLong`], [`EngineError::UnknownToken`],
     /// [`EngineError::TooLarge`], [`EngineError::QueueFull`]; of a grammar [`EngineError::Grammar`],
-    /// [`EngineError::GrammarDeadEnd`] or [`EngineError::GrammarFailed`].
+    /// [`EngineError::GrammarDeadEnd`] or [`EngineError::GrammarFailed`]; of an answer so far
+    /// [`EngineError::AnswerEnded`], [`EngineError::AnswerRefused`] or [`EngineError::Text`].
     pub fn submit(&mut self, request: NewRequest) -> Result<(RequestId, EventReceiver), EngineError> {
         let (submission, receiver) = check(request, &self.facts, &self.intake)?;
         let id = submission.id;
@@ -111,7 +108,7 @@ impl<B: Backend> Engine<B> {
 
     pub(crate) fn enqueue(&mut self, submission: Submission) {
         let now = self.clock.now();
-        self.scheduler.enqueue(Row::new(submission, &self.tokenizer, self.facts.context_tokens, now));
+        self.scheduler.enqueue(Row::new(submission, self.facts.context_tokens, now));
         self.has_news = true;
     }
 

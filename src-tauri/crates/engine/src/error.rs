@@ -2,7 +2,7 @@
 
 use std::{error::Error, sync::Arc, time::Duration};
 
-use crate::{BackendError, TokenId, backend::BadRow};
+use crate::{BackendError, FinishReason, TokenId, backend::BadRow};
 
 /// Source of an error that several rows may carry.
 pub type SharedError = Arc<dyn Error + Send + Sync>;
@@ -23,13 +23,29 @@ pub enum EngineError {
         /// Size of the context window.
         context_tokens: u32,
     },
-    /// A token of the prompt, or of the logit bias, that the model does not have.
+    /// A token of the prompt, of the answer so far, or of the logit bias, that the model does not have.
     #[error("token {token} is outside the model's vocabulary of {vocab_width}")]
     UnknownToken {
         /// The token.
         token: TokenId,
         /// Width of the logits; of biased tokens, size of the tokenizer's vocabulary.
         vocab_width: u32,
+    },
+    /// The answer so far cannot go on: it has ended.
+    #[error("the answer ended with its token {index}: {reason:?}")]
+    AnswerEnded {
+        /// Place in the answer of the token with which it ended, from 0.
+        index: usize,
+        /// Why it ended there.
+        reason: FinishReason,
+    },
+    /// The request's grammar does not allow the answer so far.
+    #[error("the grammar does not allow token {index} of the answer so far, {token}")]
+    AnswerRefused {
+        /// Place of the first such token in the answer, from 0.
+        index: usize,
+        /// The token.
+        token: TokenId,
     },
     /// The grammar of the request is malformed, or asks for something that cannot be enforced.
     #[error("the grammar cannot be used at {at}: {reason}")]

@@ -33,7 +33,7 @@ pub enum FinishReason {
     Cancelled,
 }
 
-/// What was measured of one request.
+/// What was measured of one request: times and steps of the tokens that it added, counts of the whole answer.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RequestSummary {
     /// Arrival of the command to the first token event.
@@ -46,9 +46,9 @@ pub struct RequestSummary {
     pub itl_p95: Option<Duration>,
     /// Tokens of the prompt.
     pub prompt_tokens: u32,
-    /// Of those, taken over from an earlier or a parallel request instead of read.
+    /// Of those and of the answer so far, taken over from an earlier or a parallel request instead of read.
     pub cached_tokens: u32,
-    /// Tokens of the answer, without thinking; a token that ends the turn is not part of it.
+    /// Tokens of the answer, the answer so far included, without thinking; a token that ends the turn is not part of it.
     pub answer_tokens: u32,
     /// Tokens of thinking, the tags around it included.
     pub thinking_tokens: u32,
@@ -62,6 +62,9 @@ pub struct RequestSummary {
     pub mean_logprob: Option<f64>,
     /// Seed that the row's noise came from.
     pub seed: u64,
+    /// Every token of the answer, thinking and the answer so far included: what
+    /// [`crate::NewRequest::answer_so_far`] takes to go on after it.
+    pub tokens: Vec<TokenId>,
 }
 
 /// How a row is being sampled.
@@ -109,11 +112,25 @@ pub enum EngineEvent {
         /// Requests ahead of this one in the queue.
         ahead: usize,
     },
-    /// The prompt is being read.
+    /// The answer goes on from [`crate::NewRequest::answer_so_far`]. Comes once, before any text, and only then.
+    ///
+    /// What its tokens say for certain, and what later text is added to. The text that was shown when the answer was cut
+    /// can be longer: its end may have been held back until then, since it could become a tag or a stop sequence.
+    Resumed {
+        /// Thinking so far.
+        thinking: String,
+        /// Answer so far.
+        answer: String,
+        /// Tokens of the answer so far, without thinking.
+        answer_tokens: u32,
+        /// Tokens of thinking so far, the tags around it included.
+        thinking_tokens: u32,
+    },
+    /// The prompt is being read, and the answer so far with it.
     Prefilling {
-        /// Prompt tokens in the KV cache. The last one gets there with the first decode step.
+        /// Tokens of both in the KV cache. The last one gets there with the first decode step.
         done_tokens: u32,
-        /// Prompt tokens in all.
+        /// Tokens of both in all.
         total_tokens: u32,
     },
     /// The row's sampling path changed.
@@ -163,6 +180,7 @@ impl EngineEvent {
 /// Events not yet read, merged by kind; drained in the order of the fields.
 #[derive(Debug, Default)]
 struct Pending {
+    resumed: Option<EngineEvent>,
     queued: Option<EngineEvent>,
     prefilling: Option<EngineEvent>,
     path: Option<EngineEvent>,
@@ -174,6 +192,7 @@ struct Pending {
 impl Pending {
     fn post(&mut self, event: EngineEvent) {
         match event {
+            EngineEvent::Resumed { .. } => self.resumed = Some(event),
             EngineEvent::Queued { .. } => self.queued = Some(event),
             EngineEvent::Prefilling { .. } => self.prefilling = Some(event),
             EngineEvent::Path { .. } => self.path = Some(event),
@@ -199,8 +218,10 @@ impl Pending {
 
     fn drain(&mut self) -> Vec<EngineEvent> {
         let pending = std::mem::take(self);
-        let mut events: Vec<_> =
-            [pending.queued, pending.prefilling, pending.path].into_iter().flatten().collect();
+        let mut events: Vec<_> = [pending.resumed, pending.queued, pending.prefilling, pending.path]
+            .into_iter()
+            .flatten()
+            .collect();
         events.extend(pending.texts);
         if !pending.logprobs.is_empty() {
             events.push(EngineEvent::Logprobs { entries: pending.logprobs });

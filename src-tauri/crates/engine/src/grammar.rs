@@ -95,15 +95,38 @@ impl Grammar {
         let had_choice = self.forced.pop_front().is_none();
         let run = self.stall.push(token, &self.tokenizer.token_bytes(token));
         let is_stalled = run.is_some_and(|run| had_choice && self.could_leave(run));
+        Ok(match self.consume(token)? {
+            Progress::GoesOn if is_stalled => Progress::Stalled,
+            progress => progress,
+        })
+    }
+
+    /// Takes a token that the answer has already, and that need not have been sampled under this grammar. `None` if
+    /// the grammar does not allow it. An answer that got nowhere may go on.
+    ///
+    /// # Errors
+    /// [`EngineError::GrammarFailed`] if the grammar has become too complex to follow.
+    pub(crate) fn retrace(&mut self, token: TokenId) -> Result<Option<Progress>, EngineError> {
+        // As between two steps, so that what is left of a forced run stays the same.
+        self.force();
+        if self.forced.pop_front() != Some(token) {
+            self.forced.clear();
+        }
+        let is_allowed = !self.tokenizer.is_control(token)
+            && self.parser.validate_tokens_raw(&[token]).map_err(failed)? == 1;
+        if !is_allowed {
+            return Ok(None);
+        }
+        self.stall.push(token, &self.tokenizer.token_bytes(token));
+        self.consume(token).map(Some)
+    }
+
+    fn consume(&mut self, token: TokenId) -> Result<Progress, EngineError> {
         self.is_prepared = false;
         self.parser.consume_token(token).map_err(failed)?;
         let is_complete = self.parser.check_stop().map_err(failed)?;
         self.is_accepting = is_complete || self.parser.is_accepting();
-        Ok(match (is_complete, is_stalled) {
-            (true, _) => Progress::Complete,
-            (false, true) => Progress::Stalled,
-            (false, false) => Progress::GoesOn,
-        })
+        Ok(if is_complete { Progress::Complete } else { Progress::GoesOn })
     }
 
     /// Whether [`Grammar::prepare`] has work to do before the next step.
@@ -116,11 +139,7 @@ impl Grammar {
     /// # Errors
     /// [`EngineError::GrammarDeadEnd`] if that is nothing; [`EngineError::GrammarFailed`] if it cannot be worked out.
     pub(crate) fn prepare(&mut self) -> Result<(), EngineError> {
-        let forced = self.parser.compute_ff_tokens();
-        // The mask says what becomes of a grammar that asks for a control token.
-        if !forced.iter().any(|token| self.tokenizer.is_control(*token)) {
-            self.forced.extend(forced);
-        }
+        self.force();
         if self.forced.is_empty() {
             let allowed = match self.parser.compute_mask() {
                 Ok(allowed) => allowed,
@@ -136,6 +155,17 @@ impl Grammar {
         }
         self.is_prepared = true;
         Ok(())
+    }
+
+    /// Asks for tokens that leave no choice, once those known are taken.
+    fn force(&mut self) {
+        if self.forced.is_empty() {
+            let forced = self.parser.compute_ff_tokens();
+            // The mask says what becomes of a grammar that asks for a control token.
+            if !forced.iter().any(|token| self.tokenizer.is_control(*token)) {
+                self.forced.extend(forced);
+            }
+        }
     }
 
     fn mask_of(&self, allowed: &SimpleVob) -> TokenMask {

@@ -45,6 +45,7 @@ mod steering;
 pub mod testing;
 mod thinking;
 pub mod thread;
+mod transcript;
 
 pub use backend::BackendError;
 pub use error::EngineError;

@@ -18,14 +18,21 @@ const MAX_RESERVE_BYTES: u64 = 256 << 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Need {
     pub(crate) prompt_tokens: usize,
+    /// Prompt and answer so far.
+    pub(crate) given_tokens: usize,
     /// Prompt and the longest answer it may give.
     pub(crate) final_tokens: usize,
 }
 
 impl Need {
-    pub(crate) fn new(prompt_tokens: usize, max_tokens: u32, context_tokens: u32) -> Self {
+    pub(crate) fn new(
+        prompt_tokens: usize,
+        given_tokens: usize,
+        max_tokens: u32,
+        context_tokens: u32,
+    ) -> Self {
         let longest = prompt_tokens.saturating_add(max_tokens as usize);
-        Self { prompt_tokens, final_tokens: longest.min(context_tokens as usize) }
+        Self { prompt_tokens, given_tokens, final_tokens: longest.min(context_tokens as usize) }
     }
 }
 
@@ -41,7 +48,7 @@ pub(crate) struct Load {
     pub(crate) rows: usize,
     /// Columns that every row of the batch may come to have, empty ones included.
     pub(crate) capacity_tokens: usize,
-    /// Prompt tokens that private KV caches hold or will hold.
+    /// Tokens that private KV caches hold or will hold.
     pub(crate) private_tokens: usize,
     pub(crate) snapshot_bytes: u64,
     /// Of those, what can be evicted.
@@ -154,7 +161,7 @@ impl Ledger {
         Load {
             rows: load.rows + 1,
             capacity_tokens: load.capacity_tokens.max(kv_capacity_of(need)),
-            private_tokens: load.private_tokens + need.prompt_tokens - 1,
+            private_tokens: load.private_tokens + need.given_tokens - 1,
             ..*load
         }
     }
@@ -192,7 +199,7 @@ impl Ledger {
         EngineError::TooLarge { needed_bytes, limit_bytes: self.limit_bytes, fitting_answer_tokens }
     }
 
-    /// The longest answer that would fit after the same prompt.
+    /// The longest answer that would fit after the same prompt, if it is longer than the answer so far; else 0.
     fn fitting_answer_tokens(&self, need: Need) -> usize {
         let fits = |answer: usize| {
             self.excess_alone(Need { final_tokens: need.prompt_tokens + answer, ..need }) == 0
@@ -203,7 +210,7 @@ impl Ledger {
             let middle = low + (high - low) / 2;
             if fits(middle) { low = middle } else { high = middle }
         }
-        low
+        if need.prompt_tokens + low > need.given_tokens { low } else { 0 }
     }
 }
 
@@ -224,7 +231,7 @@ mod tests {
     }
 
     fn need(prompt_tokens: usize, final_tokens: usize) -> Need {
-        Need { prompt_tokens, final_tokens }
+        Need { prompt_tokens, given_tokens: prompt_tokens, final_tokens }
     }
 
     #[test]

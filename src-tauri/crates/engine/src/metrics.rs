@@ -139,6 +139,7 @@ impl RowMetrics {
             mean_batch_rows: mean(self.batch_rows_sum as f64, steps).unwrap_or(0.0),
             mean_logprob: mean(self.logprob_sum, self.logprob_tokens),
             seed,
+            tokens: Vec::new(),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::{
     time::Instant,
 };
 
-use text::{Detokenizer, SplitText, StopMatcher, Tokenizer};
+use text::SplitText;
 
 use crate::{
     EngineError, RequestId, TokenId,
@@ -17,9 +17,10 @@ use crate::{
     memory::Need,
     metrics::RowMetrics,
     params::ValidParams,
-    request::{OwnerId, QueueTicket, Submission},
+    request::{NewRequest, OwnerId, QueueTicket, Submission},
     seen::SeenTokens,
-    steering::{Next, Steering},
+    steering::Next,
+    transcript::{Said, Transcript},
 };
 
 /// How a row ends.
@@ -33,11 +34,14 @@ pub(crate) enum Ending {
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) id: RequestId,
-    pub(crate) prompt: Vec<TokenId>,
-    out: Vec<TokenId>,
+    /// Prompt, then answer.
+    tokens: Vec<TokenId>,
+    prompt_tokens: usize,
+    /// Tokens that the request came with: its prompt, and the answer so far.
+    given_tokens: usize,
     /// Columns written to the row's KV cache, private or in the batch.
     kv_cache_tokens: u32,
-    /// Prompt tokens that were taken over instead of read.
+    /// Given tokens that were taken over instead of read.
     cached_tokens: u32,
     /// Who may keep the row's KV cache.
     owner: Option<OwnerId>,
@@ -45,10 +49,7 @@ pub(crate) struct Row {
     seed: u64,
     shortlist_width: u32,
     context_tokens: u32,
-    tokenizer: Tokenizer,
-    detokenizer: Detokenizer,
-    steering: Steering,
-    stop: StopMatcher,
+    transcript: Transcript,
     /// Present if any penalty has an effect.
     seen: Option<SeenTokens>,
     events: EventSender,
@@ -63,42 +64,56 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    pub(crate) fn new(
-        submission: Submission,
-        tokenizer: &Tokenizer,
-        context_tokens: u32,
-        now: Instant,
-    ) -> Self {
-        let Submission { id, request, seed, steering, events, ticket } = submission;
+    pub(crate) fn new(submission: Submission, context_tokens: u32, now: Instant) -> Self {
+        let Submission { id, request, seed, transcript, events, ticket } = submission;
+        let NewRequest { prompt, answer_so_far, params, owner, arrived_at } = request;
+        let mut seen = params.has_penalties().then(|| SeenTokens::of_prompt(&prompt));
+        seen.iter_mut().for_each(|seen| answer_so_far.iter().for_each(|token| seen.push(*token)));
         Self {
             id,
-            out: Vec::new(),
+            prompt_tokens: prompt.len(),
+            given_tokens: prompt.len() + answer_so_far.len(),
+            tokens: [prompt, answer_so_far].concat(),
             kv_cache_tokens: 0,
             cached_tokens: 0,
-            owner: request.owner,
+            owner,
             seed,
             shortlist_width: 0,
             context_tokens,
-            tokenizer: tokenizer.clone(),
-            detokenizer: Detokenizer::new(tokenizer.clone()),
-            steering,
-            stop: StopMatcher::new(request.params.stop.clone()),
-            seen: request.params.has_penalties().then(|| SeenTokens::of_prompt(&request.prompt)),
+            transcript,
+            seen,
             events,
             ticket: Some(ticket),
             told_ahead: None,
             parked_since: now,
             is_cancelled: false,
-            metrics: RowMetrics::new(request.arrived_at),
+            metrics: RowMetrics::new(arrived_at),
             path: None,
-            prompt: request.prompt,
-            params: request.params,
+            params,
         }
+    }
+
+    pub(crate) fn prompt_tokens(&self) -> usize {
+        self.prompt_tokens
+    }
+
+    /// Tokens that the row has to have read before it can say more: its prompt, and the answer so far.
+    pub(crate) fn given(&self) -> &[TokenId] {
+        &self.tokens[..self.given_tokens]
+    }
+
+    /// Tokens of answer and thinking.
+    fn out_tokens(&self) -> u32 {
+        (self.tokens.len() - self.prompt_tokens) as u32
     }
 
     /// Tokens of the answer, without thinking.
     pub(crate) fn answer_tokens(&self) -> u32 {
-        self.out.len() as u32 - self.steering.thinking_tokens()
+        self.out_tokens() - self.thinking_tokens()
+    }
+
+    fn thinking_tokens(&self) -> u32 {
+        self.transcript.steering().thinking_tokens()
     }
 
     pub(crate) fn kv_cache_tokens(&self) -> u32 {
@@ -124,17 +139,17 @@ impl Row {
 
     /// Memory that the row can come to need, in tokens.
     pub(crate) fn need(&self) -> Need {
-        Need::new(self.prompt.len(), self.params.max_tokens, self.context_tokens)
+        Need::new(self.prompt_tokens, self.given_tokens, self.params.max_tokens, self.context_tokens)
     }
 
     /// Tokens in the row's KV cache, in order.
     pub(crate) fn written_tokens(&self) -> Vec<TokenId> {
-        self.prompt.iter().chain(&self.out).copied().take(self.kv_cache_tokens as usize).collect()
+        self.tokens[..self.kv_cache_tokens as usize].to_vec()
     }
 
     /// Index in prompt plus output of the token to be sampled next.
     fn position(&self) -> u32 {
-        (self.prompt.len() + self.out.len()) as u32
+        self.tokens.len() as u32
     }
 
     /// Marks the row to leave at the next boundary.
@@ -163,38 +178,38 @@ impl Row {
         self.tell_prefill();
     }
 
-    /// Prompt tokens that prefill has still to read: all but the last, which the first decode step takes.
+    /// Given tokens that prefill has still to read: all but the last, which the first decode step takes.
     pub(crate) fn prefill_remaining(&self) -> usize {
-        (self.prompt.len() - 1).saturating_sub(self.kv_cache_tokens as usize)
+        (self.given_tokens - 1).saturating_sub(self.kv_cache_tokens as usize)
     }
 
-    /// The next `chunk_tokens` of the prompt, or what is left of them.
+    /// The next `chunk_tokens` of what was given, or what is left of them.
     pub(crate) fn prefill_chunk(&self, chunk_tokens: usize) -> &[TokenId] {
         let from = self.kv_cache_tokens as usize;
-        &self.prompt[from..from + chunk_tokens.min(self.prefill_remaining())]
+        &self.tokens[from..from + chunk_tokens.min(self.prefill_remaining())]
     }
 
-    /// Notes that `chunk_tokens` more of the prompt are in the private KV cache.
+    /// Notes that `chunk_tokens` more of what was given are in the private KV cache.
     pub(crate) fn record_prefill(&mut self, chunk_tokens: usize, now: Instant) {
         self.kv_cache_tokens += chunk_tokens as u32;
         self.parked_since = now;
         self.tell_prefill();
     }
 
-    /// Notes that the private KV cache was opened with `tokens` of the prompt that somebody else had read.
+    /// Notes that the private KV cache was opened with `tokens` that somebody else had read.
     pub(crate) fn record_restored(&mut self, tokens: usize, now: Instant) {
         self.cached_tokens = tokens as u32;
         self.record_prefill(tokens, now);
     }
 
-    /// Notes that the private KV cache is gone and the prompt has to be read again.
+    /// Notes that the private KV cache is gone and everything has to be read again.
     pub(crate) fn restart_prefill(&mut self) {
         (self.kv_cache_tokens, self.cached_tokens) = (0, 0);
         self.tell_prefill();
     }
 
     fn tell_prefill(&self) {
-        let total_tokens = self.prompt.len() as u32;
+        let total_tokens = self.given_tokens as u32;
         self.events.post(EngineEvent::Prefilling { done_tokens: self.kv_cache_tokens, total_tokens });
     }
 
@@ -202,11 +217,11 @@ impl Row {
 
     /// What the row needs on the coming step.
     pub(crate) fn facts(&self) -> RowFacts {
-        let next = self.steering.next();
+        let next = self.transcript.steering().next();
         let facts = RowFacts {
             has_mask: matches!(next, Next::Masked(_) | Next::Decided(_)),
             is_overridden: matches!(next, Next::Closing(_)),
-            needs_full_width: self.shortlist_width as usize >= self.tokenizer.vocab_tokens(),
+            needs_full_width: self.shortlist_width as usize >= self.transcript.vocab_tokens(),
             ..RowFacts::plain(self.id, self.params.class())
         };
         if next.forced().is_some() {
@@ -223,8 +238,8 @@ impl Row {
 
     /// Input of the next forward pass: the latest token, which is not in the KV cache yet.
     pub(crate) fn step_input(&self) -> StepInput {
-        let token = self.out.last().or(self.prompt.last()).copied();
-        StepInput { token: token.expect("prompts are not empty"), kv_cache_tokens: self.kv_cache_tokens }
+        let token = *self.tokens.last().expect("prompts are not empty");
+        StepInput { token, kv_cache_tokens: self.kv_cache_tokens }
     }
 
     /// Notes that a forward pass wrote the latest token.
@@ -234,13 +249,13 @@ impl Row {
 
     /// Whether the row goes on after the coming token, unless the token itself ends it.
     pub(crate) fn is_certain_to_continue(&self) -> bool {
-        (self.out.len() as u32) + 1 < self.params.max_tokens && self.position() + 1 < self.context_tokens
+        self.out_tokens() + 1 < self.params.max_tokens && self.position() + 1 < self.context_tokens
     }
 
     /// What the sampler has to know for the token after the latest forward pass.
     pub(crate) fn sampling(&self) -> RowSampling<'_> {
         let shortlist_width = self.shortlist_width;
-        let next = self.steering.next();
+        let next = self.transcript.steering().next();
         if let Some(token) = next.forced() {
             // Nothing else of the row matters then, and nothing is reported.
             return RowSampling { forced: Some(token), shortlist_width, ..RowSampling::GREEDY };
@@ -269,28 +284,29 @@ impl Row {
         self.shortlist_width = sampled.shortlist_width;
         let token = sampled.token?;
         self.report(token, sampled.logprobs, sampled.bias_trace);
-        if self.tokenizer.eos_ids().contains(&token) {
-            return Ok(Some(self.steering.reason(FinishReason::EndOfTurn)));
+        if self.transcript.is_end(token) {
+            return Ok(Some(self.reason(FinishReason::EndOfTurn)));
         }
-        self.out.push(token);
+        self.tokens.push(token);
         self.metrics.record_token(now);
         if let Some(seen) = &mut self.seen {
             seen.push(token);
         }
-        let is_grammars = self.steering.is_in_grammar();
-        let text = self.detokenizer.push(token).map_err(EngineError::text)?;
-        let split = self.steering.split(token, &text, self.detokenizer.has_partial());
-        let has_stopped = self.tell_split(split);
-        let progress = if is_grammars { self.steering.follow(token)? } else { Progress::GoesOn };
-        let reason = match progress {
+        let Said { text, has_stopped, progress } = self.transcript.take(token)?;
+        self.tell_split(text);
+        let reason = match progress? {
             _ if has_stopped => FinishReason::StopSequence,
             Progress::Complete => FinishReason::EndOfTurn,
             Progress::Stalled => FinishReason::Incomplete,
-            Progress::GoesOn if self.out.len() >= self.params.max_tokens as usize => FinishReason::MaxTokens,
+            Progress::GoesOn if self.out_tokens() >= self.params.max_tokens => FinishReason::MaxTokens,
             Progress::GoesOn if self.position() >= self.context_tokens => FinishReason::ContextFull,
             Progress::GoesOn => return Ok(None),
         };
-        Ok(Some(self.steering.reason(reason)))
+        Ok(Some(self.reason(reason)))
+    }
+
+    fn reason(&self, reason: FinishReason) -> FinishReason {
+        self.transcript.steering().reason(reason)
     }
 
     /// Tells what was asked for of a token.
@@ -299,7 +315,7 @@ impl Row {
             self.metrics.record_logprob(logprobs.chosen);
         }
         if self.params.logprobs.is_some() || self.params.wants_bias_trace {
-            let is_forced = self.steering.next().forced().is_some();
+            let is_forced = self.transcript.steering().next().forced().is_some();
             let entry = TokenLogprobEntry { token, logprobs, is_forced, bias_trace };
             self.events.post(EngineEvent::Logprobs { entries: vec![entry] });
         }
@@ -307,25 +323,22 @@ impl Row {
 
     /// Whether [`Row::prepare`] has work to do before the next step.
     pub(crate) fn needs_preparing(&self) -> bool {
-        self.steering.needs_preparing()
+        self.transcript.needs_preparing()
     }
 
     /// Works out what the grammar allows next. Returns how the row ends, if it cannot go on.
     pub(crate) fn prepare(&mut self) -> Option<Ending> {
-        contain(|| self.steering.prepare().map(|()| None))
+        contain(|| self.transcript.prepare().map(|()| None))
     }
 
-    /// Tells both parts of a text, the answer without its stop sequence. Returns whether one came.
-    fn tell_split(&mut self, split: SplitText) -> bool {
+    fn tell_split(&mut self, split: SplitText) {
         self.tell_text(TextPart::Thinking, split.thinking);
-        let outcome = self.stop.push(&split.answer);
-        self.tell_text(TextPart::Answer, outcome.emit);
-        outcome.stopped.is_some()
+        self.tell_text(TextPart::Answer, split.answer);
     }
 
     fn tell_text(&self, part: TextPart, delta: String) {
         if !delta.is_empty() {
-            let (answer_tokens, thinking_tokens) = (self.answer_tokens(), self.steering.thinking_tokens());
+            let (answer_tokens, thinking_tokens) = (self.answer_tokens(), self.thinking_tokens());
             self.events.post(EngineEvent::Text { part, delta, answer_tokens, thinking_tokens });
         }
     }
@@ -365,22 +378,20 @@ impl Row {
         RequestSummary {
             answer_tokens: self.answer_tokens(),
             cached_tokens: self.cached_tokens,
-            thinking_tokens: self.steering.thinking_tokens(),
-            ..self.metrics.summary(self.prompt.len() as u32, self.seed)
+            thinking_tokens: self.thinking_tokens(),
+            tokens: self.tokens[self.prompt_tokens..].to_vec(),
+            ..self.metrics.summary(self.prompt_tokens as u32, self.seed)
         }
     }
 
     fn flush(&mut self) {
-        let rest = self.detokenizer.finish().unwrap_or_default();
-        let split = self.steering.finish(&rest);
-        self.tell_split(split);
-        let held = self.stop.finish();
-        self.tell_text(TextPart::Answer, held);
+        let rest = self.transcript.finish();
+        self.tell_split(rest);
     }
 
     /// Checks what must hold for a row of the batch between steps.
     pub(crate) fn assert_decoding(&self) {
-        let expected = self.prompt.len() + self.out.len() - 1;
+        let expected = self.tokens.len() - 1;
         debug_assert_eq!(
             self.kv_cache_tokens as usize, expected,
             "row {}: the latest token is not in KV",

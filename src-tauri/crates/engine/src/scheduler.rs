@@ -155,8 +155,8 @@ impl Scheduler {
     pub(crate) fn best_leader(&self, prompt: &[TokenId], id: Option<RequestId>) -> Option<Leader> {
         let ahead = self.readings.iter().map(|reading| &reading.row).take_while(|row| Some(row.id) != id);
         let leader = |row: &Row| {
-            let read = &row.prompt[..row.prompt.len() - 1];
-            Leader { id: row.id, tokens: usable_tokens(prompt, read) }
+            let given = row.given();
+            Leader { id: row.id, tokens: usable_tokens(prompt, &given[..given.len() - 1]) }
         };
         ahead.map(leader).filter(|leader| leader.tokens > 0).max_by_key(|leader| leader.tokens)
     }

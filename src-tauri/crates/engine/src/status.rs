@@ -56,11 +56,11 @@ pub struct RowSnapshot {
     pub ahead: u32,
     /// Prompt tokens in the KV cache.
     pub prefill_done_tokens: u32,
-    /// Prompt tokens in all.
+    /// Prompt tokens in all. An answer that goes on counts as prompt here as far as it came with the request.
     pub prompt_tokens: u32,
     /// Of those, taken over from an earlier or a parallel request instead of read.
     pub cached_tokens: u32,
-    /// Tokens generated so far.
+    /// Tokens of the answer so far, without thinking.
     pub answer_tokens: u32,
     /// Tokens in the row's KV cache.
     pub kv_cache_tokens: u32,

@@ -84,6 +84,14 @@ impl Steering {
         self.grammar.as_mut().map_or(Ok(Progress::GoesOn), |grammar| grammar.follow(token))
     }
 
+    /// Lets the grammar follow a token that the answer has already. `None` if it does not allow it.
+    ///
+    /// # Errors
+    /// See [`Grammar::retrace`].
+    pub(crate) fn retrace(&mut self, token: TokenId) -> Result<Option<Progress>, EngineError> {
+        self.grammar.as_mut().map_or(Ok(Some(Progress::GoesOn)), |grammar| grammar.retrace(token))
+    }
+
     /// Whether [`Steering::prepare`] has work to do.
     pub(crate) fn needs_preparing(&self) -> bool {
         self.is_in_grammar() && self.grammar.as_ref().is_some_and(Grammar::needs_preparing)

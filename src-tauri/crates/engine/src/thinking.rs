@@ -7,9 +7,6 @@ use crate::{EngineError, TokenId};
 /// Tokens that a closing tag waits for the model to finish a character, or the tag itself, after the budget is spent.
 const MAX_WAIT_TOKENS: u32 = 3;
 
-/// Tokens of the prompt's end that are looked at: enough for a tag and the white space after it.
-const PROMPT_END_TOKENS: usize = 64;
-
 /// Where a row is in its thinking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -17,8 +14,9 @@ enum State {
     Outside,
     /// The model thinks; `count` tokens since the opening tag.
     Open { count: u32 },
-    /// The budget is spent: the token at `next` of the closing text comes next, whatever the model says.
-    Forcing { next: usize },
+    /// The budget is spent: the token at `next` of the closing text comes next, whatever the model says. `count`
+    /// tokens of thinking came before.
+    Forcing { next: usize, count: u32 },
     /// The answer has begun, or is about to.
     Closed,
 }
@@ -50,14 +48,10 @@ impl Thinking {
         has_grammar: bool,
     ) -> Result<Self, EngineError> {
         let tags = tokenizer.thinking_tags();
-        let stage = tags.map_or(ThinkingStage::Closed, |tags| {
-            let end = &prompt[prompt.len().saturating_sub(PROMPT_END_TOKENS)..];
-            let bytes: Vec<u8> = end.iter().flat_map(|token| tokenizer.token_bytes(*token)).collect();
-            match tags.stage_after(&String::from_utf8_lossy(&bytes)) {
-                ThinkingStage::Outside if has_grammar => ThinkingStage::Closed,
-                stage => stage,
-            }
-        });
+        let stage = match tokenizer.thinking_stage(prompt) {
+            ThinkingStage::Outside if has_grammar => ThinkingStage::Closed,
+            stage => stage,
+        };
         let closing = match tags {
             Some(tags) => tokenizer.encode(&format!("\n{}\n\n", tags.close), SpecialTokens::Parse),
             None => Ok(Vec::new()),
@@ -87,7 +81,7 @@ impl Thinking {
     /// The token that must come next to end the thinking.
     pub(crate) fn forced(&self) -> Option<TokenId> {
         match self.state {
-            State::Forcing { next } => self.closing.get(next).copied(),
+            State::Forcing { next, .. } => self.closing.get(next).copied(),
             State::Outside | State::Open { .. } | State::Closed => None,
         }
     }
@@ -106,6 +100,7 @@ impl Thinking {
     /// Takes the next token, forced or not, and the text that it completed. `is_mid_character`: whether the tokens so
     /// far end within a character.
     pub(crate) fn take(&mut self, token: TokenId, text: &str, is_mid_character: bool) -> SplitText {
+        self.give_way(token);
         let hidden = self.hidden_tags.iter().find(|(id, _)| *id == token);
         let mut split = self.splitter.push(hidden.map_or(text, |(_, tag)| tag.as_str()));
         let stage = self.splitter.stage();
@@ -130,8 +125,8 @@ impl Thinking {
                 self.state = State::Open { count: count + 1 };
                 self.cut_short(count + 1, is_mid_character);
             }
-            State::Forcing { next } if next + 1 < self.closing.len() => {
-                self.state = State::Forcing { next: next + 1 };
+            State::Forcing { next, count } if next + 1 < self.closing.len() => {
+                self.state = State::Forcing { next: next + 1, count };
             }
             State::Forcing { .. } => {
                 self.state = State::Closed;
@@ -139,6 +134,18 @@ impl Thinking {
             }
         }
         split
+    }
+
+    /// Forces nothing on an answer that has gone on otherwise already: it was begun under another budget.
+    fn give_way(&mut self, token: TokenId) {
+        if let State::Forcing { next, count } = self.state
+            && self.closing.get(next) != Some(&token)
+        {
+            self.state = match self.splitter.stage() {
+                ThinkingStage::Closed => State::Closed,
+                ThinkingStage::Outside | ThinkingStage::Open => State::Open { count: count + next as u32 },
+            };
+        }
     }
 
     /// Ends the text.
@@ -159,7 +166,7 @@ impl Thinking {
         if is_unfinished && self.waited < MAX_WAIT_TOKENS {
             self.waited += 1;
         } else {
-            self.state = State::Forcing { next: 0 };
+            self.state = State::Forcing { next: 0, count };
         }
     }
 }

@@ -90,7 +90,7 @@ pub struct EngineThread {
 }
 
 /// Reaches one model from any thread. No method waits for the engine; [`EngineHandle::submit`] takes as long as the
-/// request's grammar takes to compile. Once the model was replaced or unloaded, the handle refuses everything.
+/// request's grammar takes to compile, and its answer so far to follow. Once the model was replaced or unloaded, the handle refuses everything.
 #[derive(Clone)]
 pub struct EngineHandle {
     model: ModelId,
@@ -200,7 +200,8 @@ impl EngineHandle {
     /// [`EngineError::NotReady`] while the model loads; [`EngineError::ModelReplaced`], [`EngineError::ModelUnloaded`],
     /// [`EngineError::Stopped`] or the error that ended the model afterwards; [`EngineError::EmptyPrompt`], [`EngineError::PromptTooLong`], [`EngineError::UnknownToken`],
     /// [`EngineError::TooLarge`], [`EngineError::QueueFull`]; of a grammar [`EngineError::Grammar`],
-    /// [`EngineError::GrammarDeadEnd`] or [`EngineError::GrammarFailed`].
+    /// [`EngineError::GrammarDeadEnd`] or [`EngineError::GrammarFailed`]; of an answer so far
+    /// [`EngineError::AnswerEnded`], [`EngineError::AnswerRefused`] or [`EngineError::Text`].
     pub fn submit(&self, request: NewRequest) -> Result<(RequestId, EventReceiver), EngineError> {
         let (submission, receiver) = check(request, &ready_facts(&self.status.borrow())?, &self.intake)?;
         let id = submission.id;

@@ -43,6 +43,12 @@ pub enum TextError {
         /// What the tokenizer library said.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// An answer that is to go on has thinking, and the model has no tags for it, or the prompt closes it.
+    #[error("the answer has thinking, which has no place in what this model is asked")]
+    NoPlaceForThinking,
+    /// The tokens of an answer that is to go on would say something else than it does.
+    #[error("the model's vocabulary cannot spell this answer as it is")]
+    InexactAnswer,
     /// The model folder carries no chat template, so messages cannot become a prompt.
     #[error("this model has no chat template: it continues text, it does not chat")]
     NoChatTemplate,

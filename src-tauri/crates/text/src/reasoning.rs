@@ -50,6 +50,12 @@ impl ThinkingTags {
         Self { open: open.into(), close: close.into(), direct: None }
     }
 
+    /// What models write between such a tag and the text beside it: a line break around words, nothing around the marks
+    /// of channels and brackets.
+    pub(crate) fn gap(&self) -> &'static str {
+        if self.open.starts_with("<|") || self.open.starts_with('[') { "" } else { "\n" }
+    }
+
     /// Finds the tags that a chat template writes or looks for, else the pair that the vocabulary holds.
     ///
     /// Templates that cut the thinking out of earlier answers name the closing tag only.

@@ -1,4 +1,5 @@
 mod added;
+mod answer;
 pub(crate) mod files;
 
 use std::{path::Path, sync::Arc};
@@ -6,11 +7,14 @@ use std::{path::Path, sync::Arc};
 use tokenizers::{DecoderWrapper, PreTokenizer as _};
 
 use crate::panics::caught;
-use crate::{ChatMessage, ChatTemplate, RenderOptions, TextError, ThinkingTags, TokenId};
+use crate::{ChatMessage, ChatTemplate, RenderOptions, TextError, ThinkingStage, ThinkingTags, TokenId};
 use added::AddedTokens;
 
 /// More than ten times the largest vocabulary in use: per-token tables must stay small.
 const MAX_VOCAB_TOKENS: usize = 1 << 22;
+
+/// Tokens of a prompt's end that are looked at for a thinking tag: enough for the tag and the white space after it.
+const PROMPT_END_TOKENS: usize = 64;
 
 /// What becomes of control tokens that a text spells out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -162,6 +166,14 @@ impl Tokenizer {
     /// The tags between which the model thinks, if its template or vocabulary names a known pair.
     pub fn thinking_tags(&self) -> Option<&ThinkingTags> {
         self.inner.thinking_tags.as_ref()
+    }
+
+    /// Where the answer to `prompt` is in its thinking when it begins.
+    pub fn thinking_stage(&self, prompt: &[TokenId]) -> ThinkingStage {
+        let Some(tags) = self.thinking_tags() else { return ThinkingStage::Closed };
+        let end = &prompt[prompt.len().saturating_sub(PROMPT_END_TOKENS)..];
+        let bytes: Vec<u8> = end.iter().flat_map(|token| self.token_bytes(*token)).collect();
+        tags.stage_after(&String::from_utf8_lossy(&bytes))
     }
 
     /// Tokens of the vocabulary: the highest id plus one. Logits may be wider; ids from here on mean nothing.

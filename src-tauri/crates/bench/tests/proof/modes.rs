@@ -48,7 +48,13 @@ fn run(engine: &mut Engine<MlxBackend>, mode: GateMode, overlap: OverlapMode) ->
     engine.set_overlap(overlap);
     let submit = |(token, params): (u32, SamplingParams)| {
         let params = params.validate().unwrap();
-        let request = NewRequest { prompt: vec![token], params, arrived_at: Instant::now(), owner: None };
+        let request = NewRequest {
+            prompt: vec![token],
+            answer_so_far: Vec::new(),
+            params,
+            arrived_at: Instant::now(),
+            owner: None,
+        };
         engine.submit(request).unwrap().1
     };
     let mut receivers: Vec<_> = (504..).zip(rows()).map(submit).collect();

@@ -71,6 +71,7 @@ impl Chat {
     pub fn ask_for(&mut self, owner: Option<OwnerId>, question: &str, params: SamplingParams) -> Answer {
         let request = NewRequest {
             prompt: prompt(&self.tokenizer, question),
+            answer_so_far: Vec::new(),
             params: params.validate().unwrap(),
             owner,
             arrived_at: Instant::now(),

@@ -23,7 +23,7 @@ impl<B: Backend> Engine<B> {
         let mut place = 0;
         while self.batch.len() + self.scheduler.prefilling().len() < self.allowed_rows {
             let Some(row) = self.scheduler.waiting(place) else { break };
-            let (need, start) = (row.need(), self.best_start(&row.prompt, None));
+            let (need, start) = (row.need(), self.best_start(row.given(), None));
             match self.make_room(need, start.pinned()) {
                 Room::Made => {
                     let id = self.scheduler.start(place, self.clock.now());
@@ -85,7 +85,7 @@ impl<B: Backend> Engine<B> {
         Load {
             rows: self.batch.len() + reading().len(),
             capacity_tokens: grown.unwrap_or(0).max(allocated as usize),
-            private_tokens: reading().map(|row: &Row| row.prompt.len() - 1).sum(),
+            private_tokens: reading().map(|row: &Row| row.given().len() - 1).sum(),
             snapshot_bytes: self.prefixes.bytes(),
             evictable_bytes: self.prefixes.evictable_bytes(pinned),
             unexplained_bytes: measured.active_bytes.saturating_sub(known_bytes),

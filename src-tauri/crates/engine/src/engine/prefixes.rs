@@ -64,7 +64,7 @@ impl<B: Backend> Engine<B> {
     /// Hands what has been read on to the rows that wait for it, and keeps the prompts that are read to the end.
     pub(super) fn share_prefixes(&mut self) {
         while let Some(id) = self.scheduler.next_undecided() {
-            let prompt = self.scheduler.get_mut(id).map(|row| row.prompt.clone()).unwrap_or_default();
+            let prompt = self.scheduler.get_mut(id).map(|row| row.given().to_vec()).unwrap_or_default();
             let start = self.best_start(&prompt, Some(id));
             self.begin(id, start);
         }
@@ -76,8 +76,8 @@ impl<B: Backend> Engine<B> {
             if row.prefill_remaining() == 0
                 && let Some(owner) = row.owner()
             {
-                let prompt = row.written_tokens();
-                self.keep_prompt(id, prompt, owner);
+                let (tokens, kept_tokens) = (row.written_tokens(), row.prompt_tokens() - 1);
+                self.keep_prompt(id, tokens, kept_tokens, owner);
             }
             if !due.is_empty() {
                 self.feed(id, due);
@@ -100,11 +100,11 @@ impl<B: Backend> Engine<B> {
         self.backend.drop_snapshot(snapshot);
     }
 
-    fn keep_prompt(&mut self, id: RequestId, tokens: Vec<TokenId>, owner: OwnerId) {
+    fn keep_prompt(&mut self, id: RequestId, tokens: Vec<TokenId>, kept_tokens: usize, owner: OwnerId) {
         let load = self.load(None);
         // The snapshot is the private KV cache itself, which the batch is about to copy.
         let load = Load { private_tokens: load.private_tokens.saturating_sub(tokens.len()), ..load };
-        self.keep(tokens, 0, owner, load, |backend| backend.snapshot_prefill(id));
+        self.keep(tokens, kept_tokens, owner, load, |backend| backend.snapshot_prefill(id));
     }
 
     /// Keeps the KV caches of rows that left the batch, before the backend drops them. `keep`: the rows that stay.
@@ -115,7 +115,7 @@ impl<B: Backend> Engine<B> {
                 let tokens = row.written_tokens();
                 let columns = tokens.len() as u32;
                 let take = |backend: &mut B| backend.snapshot_row(place, columns);
-                self.keep(tokens, row.prompt.len() - 1, owner, self.load(None), take);
+                self.keep(tokens, row.prompt_tokens() - 1, owner, self.load(None), take);
             }
         }
     }

@@ -35,7 +35,7 @@ impl<B: Backend> Engine<B> {
 }
 
 fn snapshot_row(row: &Row, phase: RowPhase, ahead: usize, now: Instant) -> RowSnapshot {
-    let prompt_tokens = row.prompt.len() as u32;
+    let prompt_tokens = row.given().len() as u32;
     RowSnapshot {
         id: row.id,
         phase,

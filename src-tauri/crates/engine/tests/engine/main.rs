@@ -15,6 +15,7 @@ mod parity;
 mod pipeline;
 mod prefix;
 mod reference;
+mod resuming;
 mod stats;
 mod steering;
 mod support;

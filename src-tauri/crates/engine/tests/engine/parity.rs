@@ -15,10 +15,10 @@ use std::{mem::discriminant, sync::OnceLock, time::Duration};
 use text::Tokenizer;
 
 const HISTORIES: u64 = 300;
-const MODES: [GateMode; 3] = [GateMode::Strict, GateMode::Split, GateMode::Folded];
+pub const MODES: [GateMode; 3] = [GateMode::Strict, GateMode::Split, GateMode::Folded];
 const OVERLAPS: [OverlapMode; 3] = [OverlapMode::Off, OverlapMode::On, OverlapMode::Adaptive];
 
-fn tokenizer() -> Tokenizer {
+pub fn tokenizer() -> Tokenizer {
     static TOKENIZER: OnceLock<Tokenizer> = OnceLock::new();
     TOKENIZER.get_or_init(|| thinking_tokenizer().unwrap()).clone()
 }
@@ -35,14 +35,14 @@ struct Ask {
 
 /// Everything a request was told.
 #[derive(Debug, Clone, PartialEq)]
-struct Transcript {
-    answer: String,
-    thinking: String,
-    tokens: Vec<TokenLogprobEntry>,
-    ending: String,
+pub struct Transcript {
+    pub answer: String,
+    pub thinking: String,
+    pub tokens: Vec<TokenLogprobEntry>,
+    pub ending: String,
 }
 
-fn transcript(answer: &mut Answer) -> Transcript {
+pub fn transcript(answer: &mut Answer) -> Transcript {
     assert_eq!(answer.endings(), 1, "exactly one terminal event");
     let mut told = Transcript {
         answer: String::new(),
@@ -63,7 +63,7 @@ fn transcript(answer: &mut Answer) -> Transcript {
     told
 }
 
-fn random_script(rng: &mut Rng) -> Script {
+pub fn random_script(rng: &mut Rng) -> Script {
     Script {
         answer: Says::Hashed { eos_one_in: rng.pick(&[0, 12, 30]) },
         max_rows: 1 + rng.below(6),
@@ -86,7 +86,7 @@ fn random_grammar(rng: &mut Rng) -> Option<GrammarSource> {
     ])
 }
 
-fn random_params(rng: &mut Rng) -> SamplingParams {
+pub fn random_params(rng: &mut Rng) -> SamplingParams {
     let logit_bias = match rng.below(4) {
         0 => (0..1 + rng.below(4)).map(|i| (97 + 5 * i as u32, rng.pick(&[-4.0, 1.5, 3.0]))).collect(),
         _ => Vec::new(),

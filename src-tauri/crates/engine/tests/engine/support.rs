@@ -66,7 +66,22 @@ impl Bench {
         owner: Option<OwnerId>,
     ) -> Result<Answer, EngineError> {
         let request = request(prompt, params.validate().unwrap(), &self.clock);
-        let (id, receiver) = self.engine.submit(NewRequest { owner, ..request })?;
+        self.try_request(NewRequest { owner, ..request })
+    }
+
+    /// Submits a request for more of an answer.
+    pub fn try_resume(
+        &mut self,
+        prompt: &str,
+        answer_so_far: &[TokenId],
+        params: SamplingParams,
+    ) -> Result<Answer, EngineError> {
+        let request = request(prompt, params.validate().unwrap(), &self.clock);
+        self.try_request(NewRequest { answer_so_far: answer_so_far.to_vec(), ..request })
+    }
+
+    pub fn try_request(&mut self, request: NewRequest) -> Result<Answer, EngineError> {
+        let (id, receiver) = self.engine.submit(request)?;
         Ok(Answer { id, receiver, text: String::new(), events: Vec::new() })
     }
 
@@ -108,7 +123,7 @@ impl Bench {
 
 pub fn request(prompt: &str, params: ValidParams, clock: &FakeClock) -> NewRequest {
     let prompt = prompt.bytes().map(u32::from).collect();
-    NewRequest { prompt, params, owner: None, arrived_at: clock.now() }
+    NewRequest { prompt, answer_so_far: Vec::new(), params, owner: None, arrived_at: clock.now() }
 }
 
 /// What a request must say, computed token by token without an engine, a batch or a KV cache.

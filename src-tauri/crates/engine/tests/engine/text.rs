@@ -110,6 +110,7 @@ fn events_not_read_yet_are_merged() {
         .events
         .iter()
         .map(|event| match event {
+            EngineEvent::Resumed { .. } => "resumed",
             EngineEvent::Queued { .. } => "queued",
             EngineEvent::Prefilling { done_tokens: 5, total_tokens: 6 } => "read",
             EngineEvent::Prefilling { .. } => "reading",

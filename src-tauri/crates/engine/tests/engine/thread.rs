@@ -14,7 +14,13 @@ use std::{
 
 pub fn request(prompt: &str, params: SamplingParams) -> NewRequest {
     let prompt = prompt.bytes().map(u32::from).collect();
-    NewRequest { prompt, params: params.validate().unwrap(), owner: None, arrived_at: Instant::now() }
+    NewRequest {
+        prompt,
+        answer_so_far: Vec::new(),
+        params: params.validate().unwrap(),
+        owner: None,
+        arrived_at: Instant::now(),
+    }
 }
 
 pub fn long() -> SamplingParams {

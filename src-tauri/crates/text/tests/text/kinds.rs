@@ -9,13 +9,13 @@ use text::{Detokenizer, SpecialTokens, TokenId, Tokenizer};
 use crate::vocabulary::{Folder, folder};
 
 /// A vocabulary and what it makes of texts.
-struct Kind {
-    name: String,
-    folder: Folder,
+pub struct Kind {
+    pub name: String,
+    pub folder: Folder,
     fixture: Value,
 }
 
-fn kinds() -> Vec<Kind> {
+pub fn kinds() -> Vec<Kind> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/tokenizers");
     let read = |entry: fs::DirEntry| {
         let fixture: Value = serde_json::from_slice(&fs::read(entry.path()).unwrap()).unwrap();
@@ -31,7 +31,7 @@ fn ids(case: &Value) -> Vec<TokenId> {
     case["ids"].as_array().unwrap().iter().map(|id| id.as_u64().unwrap().try_into().unwrap()).collect()
 }
 
-fn cases<'a>(kind: &'a Kind, which: &str) -> &'a [Value] {
+pub fn cases<'a>(kind: &'a Kind, which: &str) -> &'a [Value] {
     kind.fixture[which].as_array().unwrap()
 }
 

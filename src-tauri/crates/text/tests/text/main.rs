@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap in a test is a failed test")]
 
 mod allocation;
+mod answers;
 mod families;
 mod fuzz;
 #[allow(dead_code, reason = "shared with the example, which uses all of it")]
