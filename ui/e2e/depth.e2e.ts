@@ -39,7 +39,7 @@ test('structured output is checked while it is typed, announced before sending, 
 	expect(JSON.parse(await answerText(page))).toMatchObject({ city: 'Paris' });
 	await page.reload();
 	await page.getByTestId('open-tab-settings').click();
-	expect(await page.getByTestId('setting-structureText').inputValue()).toBe('{ "type": "object" }');
+	expect(await page.getByTestId('setting-structureText').innerText()).toBe('{ "type": "object" }');
 });
 
 test('a refusal of the engine names the place, and leads to the settings', async () => {

@@ -5,7 +5,7 @@ import { Conversations } from './chat/conversations.svelte';
 import { Tabs } from './chat/tabs.svelte';
 import { Unread } from './chat/unread';
 import { EngineWatch } from './engine/engineStatus.svelte';
-import { forecastPath, pathMark, type PathMark } from './engine/paths';
+import { forecastPath, pathMark, type BatchOutlook, type PathMark } from './engine/paths';
 import { tabPhase, type TabPhase } from './engine/tabPhase';
 import { t } from './i18n/language.svelte';
 import { asFailure, type Backend } from './ipc/backend';
@@ -20,6 +20,7 @@ import { Benchmark } from './reports/benchmark.svelte';
 import { LocalServer } from './servers/localServer.svelte';
 import { RemoteServers } from './servers/remoteServers.svelte';
 import { Settings } from './settings/settings.svelte';
+import { TabPresets } from './settings/tabPresets.svelte';
 import { Transfer } from './transfer/transfer.svelte';
 
 /** Which view fills the window. */
@@ -50,6 +51,7 @@ export class Workspace {
 	readonly search: ConversationSearch;
 	readonly tabs: Tabs;
 	readonly unread: Unread;
+	readonly presets: TabPresets;
 	readonly engine: EngineWatch;
 	readonly models: ModelsState;
 	readonly servers: RemoteServers;
@@ -80,6 +82,7 @@ export class Workspace {
 		this.tabs = new Tabs(backend, () => this.#refreshList());
 		this.tabs.onAnswerEnd = (id) => this.#noteAnswerEnd(id);
 		this.unread = new Unread(this.settings);
+		this.presets = new TabPresets(this.settings);
 		this.engine = new EngineWatch(backend);
 		this.models = new ModelsState(backend, {
 			onNews: (news) => this.#tellNews(news),
@@ -317,11 +320,17 @@ export class Workspace {
 
 	/** What the tab's settings will do to the batch, in sentences; empty when it will be fused. */
 	forecastOf(tab: ChatTab): string[] {
-		if (!tab.settings) return [];
+		// Another computer samples what a server answers.
+		if (!tab.settings || tab.settings.remote) return [];
+		return forecastPath(tab.settings, this.outlookOf(tab));
+	}
+
+	/** What a tab's row would meet in the engine now. */
+	outlookOf(tab: ChatTab): BatchOutlook {
 		const others = this.tabs.open
 			.filter((other) => other !== tab && other.isAnswering)
-			.flatMap((other) => (other.settings ? [other.settings] : []));
-		return forecastPath(tab.settings, { mode: this.gateMode, others, hasThinking: this.hasThinking });
+			.flatMap(({ settings }) => (settings && !settings.remote ? [settings] : []));
+		return { mode: this.gateMode, others, hasThinking: this.hasThinking };
 	}
 
 	/** Whether the loaded model thinks before it answers. */

@@ -1,4 +1,5 @@
 import activity from '../../locales/en/activity.json';
+import answerer from '../../locales/en/answerer.json';
 import answers from '../../locales/en/answers.json';
 import app from '../../locales/en/app.json';
 import attachments from '../../locales/en/attachments.json';
@@ -9,14 +10,17 @@ import conversations from '../../locales/en/conversations.json';
 import engine from '../../locales/en/engine.json';
 import errors from '../../locales/en/errors.json';
 import fanOut from '../../locales/en/fanOut.json';
+import lanes from '../../locales/en/lanes.json';
 import markdown from '../../locales/en/markdown.json';
 import menu from '../../locales/en/menu.json';
 import models from '../../locales/en/models.json';
+import presets from '../../locales/en/presets.json';
 import reports from '../../locales/en/reports.json';
 import sampling from '../../locales/en/sampling.json';
 import sections from '../../locales/en/sections.json';
 import servers from '../../locales/en/servers.json';
 import settings from '../../locales/en/settings.json';
+import structure from '../../locales/en/structure.json';
 import tabs from '../../locales/en/tabs.json';
 import transfer from '../../locales/en/transfer.json';
 import units from '../../locales/en/units.json';
@@ -24,6 +28,7 @@ import units from '../../locales/en/units.json';
 /** English words by namespace: the list that every other language is held to. One file each, one line each. */
 export const english = {
 	activity,
+	answerer,
 	answers,
 	app,
 	attachments,
@@ -34,14 +39,17 @@ export const english = {
 	engine,
 	errors,
 	fanOut,
+	lanes,
 	markdown,
 	menu,
 	models,
+	presets,
 	reports,
 	sampling,
 	sections,
 	servers,
 	settings,
+	structure,
 	tabs,
 	transfer,
 	units,

@@ -18,7 +18,7 @@ export function checkScripted(output: StructuredOutput): StructureCheck {
 function schemaProblems(text: string): StructureProblem[] {
 	try {
 		return ignoredIn(JSON.parse(text), '').map((pointer) => {
-			const message = `“${pointer.split('/').at(-1)}” is not enforced`;
+			const message = `the keyword “${pointer.split('/').at(-1)}”`;
 			const place = placeOfPointer(text, pointer);
 			return { severity: 'ignored', pointer, line: place?.line ?? null, column: null, message };
 		});
