@@ -197,11 +197,12 @@ async function openLong(browser) {
 		const next = () => {
 			seen.frames += 1;
 			const box = viewport.getBoundingClientRect();
-			const held = [...viewport.firstElementChild.children].find((item) => item.getBoundingClientRect().bottom > box.top + 20);
+			const held = [...viewport.firstElementChild.children].find((item) => item.getBoundingClientRect().bottom > box.top + 300);
 			const before = held.getBoundingClientRect().top;
 			const byPx = Math.min(viewport.scrollTop, 250);
 			viewport.scrollTop -= byPx;
 			requestAnimationFrame(() => setTimeout(() => {
+				if (!held.isConnected) return void next();
 				const moved = held.getBoundingClientRect().top - before;
 				if (Math.abs(moved - byPx) > 2) seen.jumps.push(Math.round(moved - byPx));
 				if (viewport.scrollTop > 0 && performance.now() - seen.startedMs < 20_000) next();

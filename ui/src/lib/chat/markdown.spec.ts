@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { answers } from '../ipc/fake/answers';
 import { decorate } from './decorate';
 import { MarkdownStream, markdownBlocks } from './markdown';
@@ -140,5 +140,45 @@ describe('MarkdownStream', () => {
 		const stream = new MarkdownStream();
 		stream.update('one\n\ntwo\n\nthree\n\nfour', 'growing');
 		expect(stream.update('other', 'growing').map((block) => block.html)).toEqual(['<p>other</p>\n']);
+	});
+
+	it('draws a long answer over several calls, its end first, and shows all of its text meanwhile', () => {
+		const text = Array.from({ length: 40 }, (_, i) => `Block **${i}**`).join('\n\n');
+		const stream = new MarkdownStream();
+		const first = stream.update(text, 'finished', 0);
+		expect(first).toHaveLength(40);
+		expect(first[39]?.html).toBe('<p>Block <strong>39</strong></p>\n');
+		expect(first[0]?.html).toContain('Block **0**');
+		let calls = 1;
+		for (; stream.isBehind; calls += 1) stream.update(text, 'finished', 0);
+		expect(calls).toBe(40);
+		expect(stream.update(text, 'finished', 0)).toEqual(markdownBlocks(text));
+	});
+
+	it('does not render again what was finished before the answer ended', () => {
+		const text = Array.from({ length: 12 }, (_, i) => `Block **${i}**`).join('\n\n');
+		const stream = new MarkdownStream();
+		const before = stream.update(text, 'growing');
+		const after = stream.update(text, 'finished', 0);
+		expect(after.slice(0, 10).every((block, i) => block === before[i])).toBe(true);
+	});
+
+	it('gives links their address when it is defined after their use', () => {
+		const stream = new MarkdownStream();
+		const text = 'See [the page][1].\n\nmore\n\nand more\n\nend\n\n[1]: https://example.test/';
+		stream.update(text.slice(0, 50), 'growing');
+		expect(stream.update(text, 'finished')[0]?.html).toContain('data-url="https://example.test/"');
+	});
+
+	it('lets the window rest after a drawing that took long', () => {
+		const clock = vi.spyOn(performance, 'now');
+		const stream = new MarkdownStream();
+		clock.mockReturnValueOnce(1000).mockReturnValue(1040);
+		const drawn = stream.update('a long tail', 'growing', 6);
+		expect(stream.update('a long tail that grows', 'growing', 6)).toBe(drawn);
+		expect(stream.isBehind).toBe(true);
+		clock.mockReturnValue(1200);
+		expect(stream.update('a long tail that grows', 'growing', 6)[0]?.html).toContain('that grows');
+		expect(stream.isBehind).toBe(false);
 	});
 });

@@ -17,6 +17,9 @@ export type Growth = 'growing' | 'finished';
 /** Highlighting a growing block on every frame costs more than the colours are worth beyond this. */
 const highlightWhileGrowingMaxLength = 6000;
 
+/** A block that is longer has no colours: finding them would stop the window. */
+const highlightMaxLength = 50_000;
+
 function escapeHtml(text: string): string {
 	const entities: Record<string, string> = {
 		'&': '&amp;',
@@ -28,9 +31,9 @@ function escapeHtml(text: string): string {
 	return text.replace(/[&<>"']/g, (character) => entities[character] ?? character);
 }
 
-function codeHtml(code: string, info: string, highlightMaxLength: number): string {
+function codeHtml(code: string, info: string, maxLength: number): string {
 	const language = info.trim().split(/\s+/)[0]?.toLowerCase() ?? '';
-	const coloured = code.length <= highlightMaxLength ? highlight(code, language) : null;
+	const coloured = code.length <= maxLength ? highlight(code, language) : null;
 	const label = escapeHtml(language === '' ? 'text' : language);
 	return (
 		`<div class="code"><div class="code-head"><span>${label}</span>` +
@@ -40,19 +43,19 @@ function codeHtml(code: string, info: string, highlightMaxLength: number): strin
 	);
 }
 
-/** Blocks that still grow are drawn with a limit on highlighting, finished ones without. */
+/** Blocks that still grow are drawn with a lower limit on highlighting than finished ones. */
 const growing = markedWith(highlightWhileGrowingMaxLength);
-const finished = markedWith(Infinity);
+const finished = markedWith(highlightMaxLength);
 
-function markedWith(highlightMaxLength: number): Marked {
-	const renderer = rendererWith(highlightMaxLength);
+function markedWith(maxLength: number): Marked {
+	const renderer = rendererWith(maxLength);
 	return new Marked({ gfm: true, breaks: true, renderer }, mathExtension);
 }
 
-function rendererWith(highlightMaxLength: number): MarkedExtension['renderer'] {
+function rendererWith(maxLength: number): MarkedExtension['renderer'] {
 	return {
 		code({ text, lang }) {
-			return codeHtml(text, lang ?? '', highlightMaxLength);
+			return codeHtml(text, lang ?? '', maxLength);
 		},
 		// The reader sees the tags that the model wrote; they are never markup of the app.
 		html({ text }) {
@@ -116,45 +119,98 @@ export function markdownBlocks(text: string): Block[] {
 }
 
 function normalise(text: string): string {
-	return text.replace(/\r\n?/g, '\n');
+	return text.includes('\r') ? text.replace(/\r\n?/g, '\n') : text;
 }
 
+/** A block that is not rendered yet is shown as the model wrote it. */
+function plainHtml(raw: string): string {
+	return `<p class="md-plain">${escapeHtml(raw.trim())}</p>`;
+}
+
+/** A growing tail that takes long to draw may take this part of the time: one in so many milliseconds. */
+const restFactor = 4;
+
+/** A drawing that was quicker needs no rest, in milliseconds. */
+const quickMs = 4;
+
 /**
- * Blocks of a growing message: finished ones are parsed once and returned as the same objects; only the tail is
- * parsed again.
+ * Blocks of a message, drawn over several frames if one is too short.
+ *
+ * Of a growing message finished blocks are parsed once and returned as the same objects; only the tail is parsed again.
  */
 export class MarkdownStream {
 	#finished: Block[] = [];
 	#finishedText = '';
+	#isWhole = false;
 	#tail = new Map<string, string>();
+	/** HTML of finished blocks by their source. It holds while no reference link is defined anywhere. */
+	#rendered = new Map<string, string>();
+	/** Blocks that stand as plain text, or as they were while they grew; the last is drawn first. */
+	#waiting: { at: number; token: Token; links: TokensList['links'] }[] = [];
 	#latest: { text: string; growth: Growth; blocks: Block[] } | null = null;
+	#isLate = false;
+	#restUntilMs = 0;
 
-	update(text: string, growth: Growth): Block[] {
+	/** Whether `update` has more to draw of the same text. */
+	get isBehind(): boolean {
+		return this.#isLate || this.#waiting.length > 0;
+	}
+
+	/** Draws for about `budgetMs`; with less than it takes, what is left is drawn by the next calls. */
+	update(text: string, growth: Growth, budgetMs = Infinity): Block[] {
 		const latest = this.#latest;
-		if (latest && latest.text === text && latest.growth === growth) return latest.blocks;
-		const blocks = this.#draw(text, growth);
+		const isSame = latest !== null && latest.text === text && latest.growth === growth;
+		if (isSame && !this.isBehind) return latest.blocks;
+		const startMs = performance.now();
+		const isBounded = budgetMs !== Infinity;
+		if (latest && growth === 'growing' && isBounded && startMs < this.#restUntilMs) {
+			this.#isLate = true;
+			return latest.blocks;
+		}
+		const tail = isSame && growth === 'finished' ? [] : this.#parse(text, growth);
+		this.#render(startMs + budgetMs);
+		const blocks = [...this.#finished, ...tail];
 		this.#latest = { text, growth, blocks };
+		this.#isLate = false;
+		const tookMs = performance.now() - startMs;
+		this.#restUntilMs = tookMs > quickMs ? startMs + tookMs * restFactor : 0;
 		return blocks;
 	}
 
-	#draw(text: string, growth: Growth): Block[] {
+	/** Parses what is new; returns the blocks that still grow. */
+	#parse(text: string, growth: Growth): Block[] {
 		const source = normalise(text);
-		if (growth === 'finished') return this.#whole(source);
-		if (!source.startsWith(this.#finishedText)) this.#reset();
+		if (growth === 'finished') {
+			this.#whole(source);
+			return [];
+		}
+		if (this.#isWhole || !source.startsWith(this.#finishedText)) this.#reset();
 		this.#finish(source);
-		return [...this.#finished, ...this.#drawTail(source.slice(this.#finishedText.length))];
+		return this.#drawTail(source.slice(this.#finishedText.length));
 	}
 
 	/** Parses everything once more: a reference link may be defined after its use. Unchanged blocks stay the same objects. */
-	#whole(source: string): Block[] {
+	#whole(source: string) {
 		const known = this.#finished;
+		const shown = this.#latest?.blocks ?? [];
 		this.#reset();
-		return markdownBlocks(source).map((block, i) => (known[i]?.html === block.html ? known[i] : block));
+		this.#isWhole = true;
+		const tokens = finished.lexer(source);
+		if (Object.keys(tokens.links).length > 0) this.#rendered.clear();
+		for (const token of tokens.filter(isDrawn)) {
+			const at = this.#finished.length;
+			this.#add(token, tokens.links, shown[at]?.html);
+			const block = this.#finished[at];
+			const before = known[at];
+			if (before && block?.html === before.html) this.#finished[at] = before;
+		}
 	}
 
 	#reset() {
 		this.#finished = [];
 		this.#finishedText = '';
+		this.#isWhole = false;
+		this.#waiting = [];
 		this.#tail.clear();
 	}
 
@@ -168,10 +224,26 @@ export class MarkdownStream {
 		for (const token of tokens) {
 			if (token === firstOpen || firstOpen === undefined) break;
 			this.#finishedText += token.raw;
-			if (isDrawn(token)) {
-				const html = render(finished, [token], tokens.links);
-				this.#finished.push({ key: this.#finished.length, html });
-			}
+			if (isDrawn(token)) this.#add(token, tokens.links, this.#tail.get(token.raw));
+		}
+	}
+
+	/** Adds a finished block; `shown` is how it was drawn last, if it was. */
+	#add(token: Token, links: TokensList['links'], shown: string | undefined) {
+		const at = this.#finished.length;
+		const rendered = this.#rendered.get(token.raw);
+		this.#finished.push({ key: at, html: rendered ?? shown ?? plainHtml(token.raw) });
+		if (rendered === undefined) this.#waiting.push({ at, token, links });
+	}
+
+	/** Renders waiting blocks, from the end upwards, until it is `untilMs`; at least one. */
+	#render(untilMs: number) {
+		for (let next = this.#waiting.pop(); next !== undefined; next = this.#waiting.pop()) {
+			const { at, token, links } = next;
+			const html = render(finished, [token], links);
+			if (Object.keys(links).length === 0) this.#rendered.set(token.raw, html);
+			if (this.#finished[at]?.html !== html) this.#finished[at] = { key: at, html };
+			if (performance.now() >= untilMs) break;
 		}
 	}
 

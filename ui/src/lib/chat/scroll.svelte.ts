@@ -171,7 +171,9 @@ export class ScrollKeeper {
 	/** Remembers what stands at the top of the view. */
 	#note(viewport: HTMLElement) {
 		this.#top = viewport.scrollTop;
-		const message = firstInSight(viewport.firstElementChild?.children, viewport);
+		const first = firstInSight(viewport.firstElementChild?.children, viewport);
+		// The height of one that is not drawn is a guess: what stands below it is what must not move.
+		const message = first?.matches('[data-undrawn]') ? (first.nextElementSibling ?? first) : first;
 		const messageId = message && idOf(message);
 		if (!message || messageId === null || messageId === undefined) return;
 		this.#place = { messageId, abovePx: -belowTop(message, viewport) };
