@@ -4,7 +4,9 @@
 //! From there it follows the row's tokens on the engine thread: [`Grammar::follow`] takes one, and
 //! [`Grammar::prepare`] works out what may come next, which is where the time goes.
 
+mod check;
 mod compile;
+mod places;
 mod schema;
 mod stall;
 #[cfg(all(test, feature = "testing"))]
@@ -19,6 +21,7 @@ use text::Tokenizer;
 use crate::{EngineError, TokenId, backend::TokenMask};
 use stall::{Run, StallWatch};
 
+pub use check::{GrammarCheck, GrammarProblem, ProblemSeverity, check_grammar};
 pub(crate) use compile::Grammars;
 
 /// What a token did to the grammar.

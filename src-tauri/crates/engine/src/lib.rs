@@ -53,6 +53,7 @@ pub use event::{
     EngineEvent, EventReceiver, FinishReason, RequestSummary, RowPath, TextPart, TokenLogprobEntry,
 };
 pub use gate::{ForcedReference, GateMode, Reason, SamplerKind, SamplingPath};
+pub use grammar::{GrammarCheck, GrammarProblem, ProblemSeverity, check_grammar};
 pub use loading::{FreedMemory, LoadStep, Loading, Replace};
 pub use memory::LedgerUse;
 pub use metrics::steps::{StepBar, StepStats};

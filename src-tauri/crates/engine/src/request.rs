@@ -17,9 +17,9 @@ use crate::{
     backend::BackendFacts,
     error::panic_message,
     event::{EngineEvent, EventReceiver, EventSender, RequestSummary, mailbox},
-    grammar::Grammars,
+    grammar::{GrammarCheck, Grammars},
     memory::{Ledger, Need},
-    params::ValidParams,
+    params::{GrammarSource, ValidParams},
     steering::Steering,
     thinking::Thinking,
     transcript::Transcript,
@@ -167,6 +167,10 @@ pub(crate) struct Intake {
 impl Intake {
     pub(crate) fn new(max_queued: usize, tokenizer: Tokenizer) -> Self {
         Self { queue: QueueLimit::new(max_queued), grammars: Grammars::new(tokenizer) }
+    }
+
+    pub(crate) fn check_grammar(&self, source: &GrammarSource) -> GrammarCheck {
+        self.grammars.check(source)
     }
 }
 

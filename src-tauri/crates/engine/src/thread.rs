@@ -25,8 +25,10 @@ use crate::{
     backend::Backend,
     event::EventReceiver,
     gate::GateMode,
+    grammar::GrammarCheck,
     loading::{FreedMemory, Loading, Replace},
     overlap::OverlapMode,
+    params::GrammarSource,
     request::{Intake, NewRequest, OwnerId, check},
     status::EngineSnapshot,
 };
@@ -212,6 +214,12 @@ impl EngineHandle {
             // The thread publishes why it ends before it stops listening.
             Err(_) => Err(ready_facts(&self.status.borrow()).err().unwrap_or(EngineError::Stopped)),
         }
+    }
+
+    /// Looks for everything that is wrong with a grammar, and for what of it has no effect, with the model's vocabulary.
+    /// Works as long as the handle, whatever the model's phase; the first call takes as long as the first grammar does.
+    pub fn check_grammar(&self, source: &GrammarSource) -> GrammarCheck {
+        self.intake.check_grammar(source)
     }
 
     /// Ends a request at the next boundary. Does nothing if it has ended.

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::EngineError;
+use super::{compile::Fault, places::Place};
 
 /// Keywords of any draft that restrict an answer and are not enforced. Ignoring them would let wrong answers pass.
 const NOT_ENFORCED: [&str; 17] = [
@@ -29,6 +29,47 @@ const NOT_ENFORCED: [&str; 17] = [
 const FORMATS: [&str; 10] =
     ["date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uri", "uuid"];
 
+/// Keywords that are enforced, but for those that hold schemas.
+const ENFORCED: [&str; 18] = [
+    "$ref",
+    "const",
+    "enum",
+    "exclusiveMaximum",
+    "exclusiveMinimum",
+    "format",
+    "maxItems",
+    "maxLength",
+    "maxProperties",
+    "maximum",
+    "minItems",
+    "minLength",
+    "minProperties",
+    "minimum",
+    "multipleOf",
+    "pattern",
+    "required",
+    "type",
+];
+/// Keywords that are not meant to restrict anything.
+const ANNOTATIONS: [&str; 16] = [
+    "$anchor",
+    "$comment",
+    "$dynamicAnchor",
+    "$id",
+    "$recursiveAnchor",
+    "$schema",
+    "$vocabulary",
+    "default",
+    "deprecated",
+    "description",
+    "example",
+    "examples",
+    "id",
+    "readOnly",
+    "title",
+    "writeOnly",
+];
+
 /// Keywords whose value is a schema, a list of schemas, or schemas by name.
 const OF_SCHEMA: [&str; 3] = ["additionalItems", "additionalProperties", "items"];
 const OF_LIST: [&str; 5] = ["allOf", "anyOf", "items", "oneOf", "prefixItems"];
@@ -43,52 +84,110 @@ struct Part<'a> {
     schema: &'a Value,
 }
 
+impl Part<'_> {
+    fn keyword(&self, keyword: &str) -> Place {
+        Place::Pointer(format!("{}/{}", self.at, escape(keyword)))
+    }
+}
+
 /// Refuses keywords and formats that cannot be enforced.
 ///
 /// # Errors
-/// [`EngineError::Grammar`] with the JSON pointer of the first one.
-pub(super) fn check(schema: &Value) -> Result<(), EngineError> {
+/// [`Fault`] with the JSON pointer of the first one.
+pub(super) fn check(schema: &Value) -> Result<(), Fault> {
+    faults(schema).into_iter().next().map_or(Ok(()), Err)
+}
+
+/// Every keyword and format that cannot be enforced.
+pub(super) fn faults(schema: &Value) -> Vec<Fault> {
+    let mut faults = Vec::new();
     for part in parts(schema) {
-        let refuse = |keyword: &str, reason: String| {
-            Err(EngineError::Grammar { at: format!("{}/{}", part.at, escape(keyword)), reason })
+        let mut refuse = |keyword: &str, reason: String| {
+            faults.push(Fault { at: part.keyword(keyword), reason });
         };
         let keywords = match part.schema {
             Value::Object(keywords) => keywords,
             Value::Bool(_) => continue,
-            _ => return Err(EngineError::Grammar { at: part.at, reason: "this is no schema".into() }),
+            _ => {
+                faults.push(Fault { at: Place::Pointer(part.at), reason: "this is no schema".into() });
+                continue;
+            }
         };
-        if let Some(keyword) = NOT_ENFORCED.iter().find(|keyword| keywords.contains_key(**keyword)) {
-            return refuse(keyword, format!("\"{keyword}\" cannot be enforced"));
+        for keyword in NOT_ENFORCED.iter().filter(|keyword| keywords.contains_key(**keyword)) {
+            refuse(keyword, format!("\"{keyword}\" cannot be enforced"));
         }
         if let Some(Value::String(format)) = keywords.get("format").filter(|_| may_be_string(keywords))
             && !FORMATS.contains(&format.as_str())
         {
-            return refuse("format", format!("the format \"{format}\" cannot be enforced"));
+            refuse("format", format!("the format \"{format}\" cannot be enforced"));
         }
     }
-    Ok(())
+    faults
 }
 
-/// The JSON pointer of the keyword because of which `schema` does not compile, or of the smallest part around it that
-/// can be told.
-pub(super) fn blame(schema: &Value, compiles: impl Fn(&Value) -> bool) -> String {
+/// Every keyword that has no effect on an answer although it looks as if it had.
+pub(super) fn ignored(schema: &Value) -> Vec<Fault> {
+    let mut ignored = Vec::new();
+    for part in parts(schema) {
+        for keyword in part.schema.as_object().into_iter().flat_map(Map::keys) {
+            let reason = match keyword.as_str() {
+                "contentEncoding" | "contentMediaType" | "contentSchema" => {
+                    format!("\"{keyword}\" is not enforced")
+                }
+                known if is_known(known) => continue,
+                _ => format!("\"{keyword}\" is no keyword of JSON Schema and has no effect"),
+            };
+            ignored.push(Fault { at: part.keyword(keyword), reason });
+        }
+    }
+    ignored
+}
+
+fn is_known(keyword: &str) -> bool {
+    [&ENFORCED[..], &NOT_ENFORCED, &ANNOTATIONS, &OF_SCHEMA, &OF_LIST, &OF_MAP]
+        .iter()
+        .any(|keywords| keywords.contains(&keyword))
+}
+
+/// Takes out what `at` points to. Returns whether it was there.
+pub(super) fn remove(schema: &mut Value, at: &Place) -> bool {
+    let Place::Pointer(pointer) = at else { return false };
+    let Some((parent, name)) = pointer.rsplit_once('/') else { return false };
+    match schema.pointer_mut(parent) {
+        Some(Value::Object(entries)) => entries.remove(&unescape(name)).is_some(),
+        Some(Value::Array(items)) => {
+            let item = name.parse::<usize>().ok().and_then(|index| items.get_mut(index));
+            item.is_some_and(|item| std::mem::replace(item, Value::Bool(true)) != Value::Bool(true))
+        }
+        _ => false,
+    }
+}
+
+/// Why `schema`, of which the library said `reason`, does not compile: the keyword at fault, or the smallest part around
+/// it that can be told.
+pub(super) fn blame(schema: &Value, reason: String, compile: &dyn Fn(&Value) -> Result<(), String>) -> Fault {
     let parts = parts(schema);
+    let whole = |reason| Fault { at: Place::Pointer(String::new()), reason };
     if parts.len() > MAX_TRIALS {
-        return String::new();
+        return whole(reason);
     }
     // From the inside out: a part lists after the part that holds it.
-    let at_fault = parts.iter().rev().find(|part| !compiles(&alone(part.schema, schema)));
-    let Some(part) = at_fault else { return String::new() };
+    let at_fault = parts.iter().rev().find_map(|part| {
+        let reason = compile(&alone(part.schema, schema)).err()?;
+        Some((part, reason))
+    });
+    let Some((part, reason)) = at_fault else { return whole(reason) };
     let without = |keyword: &String| {
         let mut rest = part.schema.clone();
         rest.as_object_mut().is_some_and(|keywords| keywords.remove(keyword).is_some())
-            && compiles(&alone(&rest, schema))
+            && compile(&alone(&rest, schema)).is_ok()
     };
     // Without its type a part restricts so little that it may compile whatever is wrong with it.
     let (types, others): (Vec<_>, Vec<_>) =
         part.schema.as_object().into_iter().flat_map(Map::keys).partition(|keyword| *keyword == "type");
     let keyword = others.into_iter().chain(types).find(|keyword| without(keyword));
-    keyword.map_or(part.at.clone(), |keyword| format!("{}/{}", part.at, escape(keyword)))
+    let at = keyword.map_or_else(|| Place::Pointer(part.at.clone()), |keyword| part.keyword(keyword));
+    Fault { at, reason }
 }
 
 /// A part as a schema of its own, with the definitions that it may refer to.
@@ -143,4 +242,8 @@ fn may_be_string(keywords: &Map<String, Value>) -> bool {
 /// A name within a JSON pointer.
 fn escape(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
+}
+
+pub(super) fn unescape(name: &str) -> String {
+    name.replace("~1", "/").replace("~0", "~")
 }
