@@ -15,7 +15,8 @@ test('four tabs stream at once, as rows of one fused batch', async () => {
 	await sendInFourTabs(page);
 	await page.getByTestId('toggle-overlay').click();
 	await page.locator('[data-testid=performance-overlay][data-batch-rows="4"]').waitFor();
-	expect(await attribute(page, 'lane', 'data-path')).toEqual(['fused', 'fused', 'fused', 'fused']);
+	const paths = () => attribute(page, 'lane', 'data-path');
+	await expect.poll(paths).toEqual(['fused', 'fused', 'fused', 'fused']);
 	expect(await attribute(page, 'performance-overlay', 'data-host-reads-per-step')).toEqual(['1']);
 	expect(await attribute(page, 'tab', 'data-phase')).toEqual([
 		'decoding',

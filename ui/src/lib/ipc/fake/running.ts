@@ -58,7 +58,8 @@ export class ScriptedAnswers {
 		}
 	}
 
-	#scriptOf({ summary, tree }: Stored, settings: SamplingSettings): AnswerScript {
+	/** What an answer to the newest question says. */
+	scriptOf({ summary, tree }: Stored, settings: SamplingSettings): AnswerScript {
 		const { answerCharacters } = this.#scenario;
 		const conversation = Number(summary.id);
 		const question = tree.findLast(({ role }) => role === 'user')?.text;
@@ -91,7 +92,7 @@ export class ScriptedAnswers {
 			conversationId: id,
 			answerId: answer.id,
 			settings,
-			script: toWrite.script ?? this.#scriptOf(stored, settings),
+			script: toWrite.script ?? this.scriptOf(stored, settings),
 			promptTokens,
 			cachedTokens,
 			before: {

@@ -1,6 +1,6 @@
 import { CommandFailure, type Backend } from '../backend';
 import type { ContinueAnswer, EditMessage, FanOut, MessageView, StreamEvent, BranchAnswer } from '../wire';
-import { scriptOf, tokensOf, type AnswerScript } from './answers';
+import { tokensOf, type AnswerScript } from './answers';
 import { newestBelow, type Stored } from './history';
 import type { ScriptedParts } from './parts';
 import { addTurn, emptyAnswer, noteTurn, questionOf, versioned } from './running';
@@ -38,6 +38,14 @@ export function versionCalls(parts: ScriptedParts): Calls {
 		return { userMessage: versioned(stored, question), answer: versioned(stored, answer) };
 	}
 
+	/** The script that an answer was written from; a receipt names a seed also where none was asked for. */
+	function scriptBehind(stored: Stored, answer: MessageView): AnswerScript {
+		const settings = answer.receipt?.settings ?? stored.settings;
+		const own = running.scriptOf(stored, settings);
+		const isOwn = own.answer.join('').startsWith(answer.text);
+		return isOwn ? own : running.scriptOf(stored, { ...settings, seed: null });
+	}
+
 	function continueAnswer({ requestId, conversationId, answerId }: ContinueAnswer, onEvents: Emit) {
 		const stored = running.check(conversationId);
 		const old = messageIn(stored, answerId);
@@ -47,7 +55,7 @@ export function versionCalls(parts: ScriptedParts): Calls {
 		const answer: MessageView = { ...old, state: 'streaming', finishReason: null };
 		delete answer.failure;
 		stored.tree = stored.tree.map((message) => (message.id === answerId ? answer : message));
-		const script = restOf(scriptOf(Number(conversationId), settings), old);
+		const script = restOf(scriptBehind(stored, old), old);
 		const details = stored.details[answerId] ?? [];
 		running.start(stored, { answer, requestId, settings, script, details }, onEvents);
 		return versioned(stored, answer);
@@ -72,7 +80,7 @@ export function versionCalls(parts: ScriptedParts): Calls {
 		};
 		add(stored, answer);
 		const settings = old.receipt?.settings ?? stored.settings;
-		const whole = scriptOf(Number(conversationId), settings);
+		const whole = scriptBehind(stored, old);
 		const script = {
 			thinking: whole.thinking.slice(kept.length),
 			answer: whole.answer.slice(Math.max(0, kept.length - whole.thinking.length)),
