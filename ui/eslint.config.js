@@ -3,6 +3,7 @@ import prettier from 'eslint-config-prettier';
 import svelte from 'eslint-plugin-svelte';
 import globals from 'globals';
 import ts from 'typescript-eslint';
+import { noBareWords } from './lint/noBareWords.js';
 import svelteConfig from './svelte.config.js';
 
 const onlyTauri = {
@@ -59,6 +60,19 @@ export default ts.config(
 			'svelte/no-at-html-tags': 'error',
 			'svelte/prefer-svelte-reactivity': 'error',
 		},
+	},
+	{
+		files: ['src/**/*.{ts,svelte}'],
+		// What speaks for the backend, and what is shown when no catalogue can be loaded.
+		ignores: [
+			'src/**/*.spec.ts',
+			'src/**/*.test.ts',
+			'src/lib/testing/**',
+			'src/lib/ipc/fake/**',
+			'src/bootWords.ts',
+		],
+		plugins: { braid: { rules: { 'no-bare-words': noBareWords } } },
+		rules: { 'braid/no-bare-words': 'error' },
 	},
 	fence(['src/**/*.{ts,svelte}'], [onlyTauri, onlyTypes, noFake], ['src/lib/ipc/tauri.ts']),
 	fence(['src/components/shared/**'], [onlyTauri, onlyTypes, noFake, onlyShared]),

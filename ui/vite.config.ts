@@ -38,7 +38,7 @@ export default defineConfig(({ mode }) => ({
 	clearScreen: false,
 	test: {
 		environment: 'jsdom',
-		include: ['src/**/*.spec.ts', 'src/**/*.svelte.test.ts'],
+		include: ['src/**/*.spec.ts', 'src/**/*.svelte.test.ts', 'lint/**/*.spec.ts'],
 		restoreMocks: true,
 		// Two cores may be building Rust meanwhile.
 		testTimeout: 90_000,

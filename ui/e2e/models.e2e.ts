@@ -40,7 +40,7 @@ test('a model is switched while four tabs answer: the old one goes on until the 
 	await openModels(page);
 	await row(page, 'tiny-gemma').getByTestId('open-fit').click();
 	expect(await page.getByTestId('answers-end').textContent()).toContain(
-		'What is under way ends when the new model is ready',
+		'They end when the new model is ready',
 	);
 	await page.getByTestId('start-load').click();
 	await page.getByTestId('load-strip').waitFor();
