@@ -7,6 +7,7 @@ mod answering;
 mod fan_out;
 mod local;
 mod recorded;
+mod remote;
 mod unsaved;
 
 use std::{sync::Arc, time::Instant};
@@ -51,7 +52,7 @@ pub async fn start(
     let ticket = state.requests.enter(&request.request_id, id)?;
     let stored = history.open_conversation(id).await?;
     let settings = settings_of(state, &stored).await;
-    check_able(state, &settings)?;
+    check_able(state, &settings).await?;
     let json = to_json("sampling settings", &settings)?;
     let turn = history.begin_turn(id, stored.active_leaf, &request.text, &json).await?;
     let owned = Owned::new(history, ticket, turn.answer);
@@ -79,7 +80,7 @@ pub async fn edit(
     let ticket = state.requests.enter(&request.request_id, id)?;
     let stored = history.open_conversation(id).await?;
     let settings = settings_of(state, &stored).await;
-    check_able(state, &settings)?;
+    check_able(state, &settings).await?;
     let json = to_json("sampling settings", &settings)?;
     let edited = history.begin_edit(id, question, &request.text, &json).await;
     let turn = edited.map_err(|error| match error {
@@ -117,7 +118,7 @@ pub async fn regenerate(
             conversation::settings_of_answer(&answer).unwrap_or(settings_of(state, &stored).await)
         }
     };
-    check_able(state, &settings)?;
+    check_able(state, &settings).await?;
     let json = to_json("sampling settings", &settings)?;
     let question = answer.parent.ok_or(HistoryError::MessageNotFound(answer.id))?;
     let version = history.start_answer(question, &json).await?;
@@ -195,16 +196,21 @@ async fn settings_of(state: &AppState, stored: &Conversation) -> SamplingSetting
 }
 
 /// Refuses, before anything is stored, what nobody could answer.
-fn check_able(state: &AppState, settings: &SamplingSettings) -> Result<(), AppError> {
-    if settings.remote.is_none() {
-        state.engine.check()?;
+async fn check_able(state: &AppState, settings: &SamplingSettings) -> Result<(), AppError> {
+    match &settings.remote {
+        Some(target) => state.remotes.check(target).await?,
+        None => state.engine.check()?,
     }
     check_settings(state, settings)
 }
 
-/// Refuses settings before anything is stored; completely if it is known which model will answer.
+/// Refuses settings before anything is stored; completely if it is known who will answer.
 pub fn check_settings(state: &AppState, settings: &SamplingSettings) -> Result<(), AppError> {
-    match state.engine.tokenizer().filter(|_| settings.remote.is_none()) {
+    if settings.remote.is_some() {
+        sampling_settings::validate(settings)?;
+        return crate::remote::check_settings(settings);
+    }
+    match state.engine.tokenizer() {
         Some(tokenizer) => sampling_settings::resolve(settings, &tokenizer).map(|_| ())?,
         None => sampling_settings::validate(settings)?,
     }

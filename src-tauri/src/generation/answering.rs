@@ -69,7 +69,10 @@ impl Answering {
     }
 
     async fn run(mut self, state: AppState) {
-        let ending = self.answer_here(&state).await;
+        let ending = match self.asked.settings.remote.clone() {
+            Some(target) => self.answer_there(&state, target).await,
+            None => self.answer_here(&state).await,
+        };
         self.finish(ending).await;
     }
 
@@ -133,6 +136,11 @@ impl Answering {
                 self.ticket.stop(StopCause::WindowGone);
             }
         }
+    }
+
+    /// What ends the answer although whoever answers would go on.
+    pub(super) fn take_failure(&mut self) -> Option<AppError> {
+        self.failure.take()
     }
 
     pub(super) fn check_saved(&mut self) {

@@ -39,7 +39,7 @@ pub async fn fan_out(
     let stored = history.open_conversation(id).await?;
     let mut settings_json = Vec::with_capacity(variants.len());
     for variant in &variants {
-        check_able(state, &variant.settings)?;
+        check_able(state, &variant.settings).await?;
         settings_json.push(to_json("sampling settings", &variant.settings)?);
     }
     let turn = history.begin_fan_out(id, stored.active_leaf, &request.text, &settings_json).await?;

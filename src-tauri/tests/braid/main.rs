@@ -7,6 +7,7 @@ mod fan_out;
 mod loading;
 mod models;
 mod real_model;
+mod remote_answers;
 mod reports;
 mod search;
 mod support;

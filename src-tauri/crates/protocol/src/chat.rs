@@ -167,11 +167,11 @@ pub struct Receipt {
     pub prompt_tokens: u32,
     /// Of those, the ones whose KV cache was there already.
     pub cached_tokens: u32,
-    /// Tokens of the answer, thinking left out.
+    /// Tokens of the answer, thinking left out. Of a server that counts none: pieces in which the text came.
     pub answer_tokens: u32,
-    /// Tokens of the thinking.
+    /// Tokens of the thinking, counted likewise.
     pub thinking_tokens: u32,
-    /// Decode steps that sampled this row in the fused graph.
+    /// Decode steps that sampled this row in the fused graph; none of them, and no other steps, where a server answers.
     pub fused_steps: u32,
     /// Decode steps that sampled this row on the per-row path.
     pub per_row_steps: u32,
@@ -183,7 +183,7 @@ pub struct Receipt {
     pub mean_logprob: Option<f64>,
     /// Tokens whose details were stored with the answer, see `read_token_details`; 0 when none were asked for.
     pub recorded_tokens: u32,
-    /// Settings that the engine used; `seed` is always present.
+    /// Settings that the engine used, `seed` included. Of a server: those that it was sent, without a seed if it drew one.
     pub settings: SamplingSettings,
 }
 
@@ -231,9 +231,9 @@ pub enum StreamEventBody {
         part: TextPart,
         /// Appended to what came before in that part; never replaces.
         delta: String,
-        /// Tokens of the answer so far.
+        /// Tokens of the answer so far; where a server answers, pieces of it.
         answer_tokens: u32,
-        /// Tokens of the thinking so far.
+        /// Tokens of the thinking so far; where a server answers, pieces of it.
         thinking_tokens: u32,
     },
     /// The row's sampling path changed.

@@ -115,7 +115,8 @@ export const commands = {
 	 *  Stores the app's settings and applies those that concern the engine.
 	 * 
 	 *  # Errors
-	 *  `InvalidSetting` for the size of text and the settings of new conversations; the history's.
+	 *  `InvalidSetting` for the size of text, the language, the settings of new conversations and the presets; the
+	 *  history's.
 	 */
 	writeAppSettings: (settings: AppSettings) => typedError<null, CommandError>(__TAURI_INVOKE("write_app_settings", { settings })),
 	/**
@@ -535,7 +536,8 @@ export const commands = {
 	 */
 	checkStructure: (output: StructuredOutput) => typedError<StructureCheck, CommandError>(__TAURI_INVOKE("check_structure", { output })),
 	/**
-	 *  Measures the loaded model at several batch sizes and modes; `None` if it was cancelled.
+	 *  Measures the loaded model at several batch sizes and modes; `None` if it was cancelled, or if an answer was asked
+	 *  for meanwhile, which comes first.
 	 * 
 	 *  # Errors
 	 *  `BenchmarkBusy` while answers run, why there is no engine, or what ended a measurement.
@@ -1636,11 +1638,11 @@ export type Receipt = {
 	promptTokens: number,
 	/**  Of those, the ones whose KV cache was there already. */
 	cachedTokens: number,
-	/**  Tokens of the answer, thinking left out. */
+	/**  Tokens of the answer, thinking left out. Of a server that counts none: pieces in which the text came. */
 	answerTokens: number,
-	/**  Tokens of the thinking. */
+	/**  Tokens of the thinking, counted likewise. */
 	thinkingTokens: number,
-	/**  Decode steps that sampled this row in the fused graph. */
+	/**  Decode steps that sampled this row in the fused graph; none of them, and no other steps, where a server answers. */
 	fusedSteps: number,
 	/**  Decode steps that sampled this row on the per-row path. */
 	perRowSteps: number,
@@ -1650,7 +1652,7 @@ export type Receipt = {
 	meanLogprob: number | null,
 	/**  Tokens whose details were stored with the answer, see `read_token_details`; 0 when none were asked for. */
 	recordedTokens: number,
-	/**  Settings that the engine used; `seed` is always present. */
+	/**  Settings that the engine used, `seed` included. Of a server: those that it was sent, without a seed if it drew one. */
 	settings: SamplingSettings,
 };
 
@@ -2070,9 +2072,9 @@ totalTokens: number } |
 part: TextPart; 
 /**  Appended to what came before in that part; never replaces. */
 delta: string; 
-/**  Tokens of the answer so far. */
+/**  Tokens of the answer so far; where a server answers, pieces of it. */
 answerTokens: number; 
-/**  Tokens of the thinking so far. */
+/**  Tokens of the thinking so far; where a server answers, pieces of it. */
 thinkingTokens: number } | 
 /**  The row's sampling path changed. */
 { kind: "path"; 
