@@ -1,11 +1,8 @@
 //! Engine snapshots -> what overlay, settings panel and tabs show.
 
-use engine::{
-    EngineSnapshot, LedgerUse, Pulse, RequestId,
-    backend::{BackendFacts, MemoryUse},
-};
+use engine::{EngineSnapshot, Pulse, RequestId, backend::BackendFacts};
 use protocol::{
-    AppSettings, EnginePhase, EngineStatus, ErrorCode, MemoryStats, ModelSummary, OverlapOff,
+    AppSettings, EnginePhase, EngineStatus, ErrorCode, MemoryStats, ModeEffect, ModelSummary, OverlapOff,
     RecommendedSampling, RowPhase, RowSource, RowStatus, StepBar, StepStats,
 };
 use text::GenerationDefaults;
@@ -48,13 +45,23 @@ pub fn of_engine(
         overlap: to_wire_overlap(snapshot.overlap),
         rows: snapshot.rows.iter().filter_map(|snapshot| row(snapshot, find)).collect(),
         steps: steps(&snapshot.steps),
-        memory: snapshot.ledger.zip(snapshot.memory).map(|(ledger, memory)| memory_stats(&ledger, &memory)),
-        mode_effects: Vec::new(),
+        memory: memory_stats(snapshot),
+        mode_effects: snapshot.mode_effects.iter().map(mode_effect).collect(),
     }
 }
 
-fn memory_stats(ledger: &LedgerUse, memory: &MemoryUse) -> MemoryStats {
-    MemoryStats {
+fn mode_effect(effect: &engine::ModeEffect) -> ModeEffect {
+    ModeEffect {
+        mode: to_wire_mode(effect.mode),
+        batch_rows: count(effect.batch_rows),
+        steps: count(effect.steps),
+        step_ms_p50: milliseconds(effect.step_p50),
+    }
+}
+
+fn memory_stats(snapshot: &EngineSnapshot) -> Option<MemoryStats> {
+    let (ledger, memory, facts) = (snapshot.ledger?, snapshot.memory?, snapshot.facts.as_ref()?);
+    Some(MemoryStats {
         model_bytes: ledger.weights_bytes as f64,
         kv_cache_bytes: memory.kv_cache_bytes as f64,
         active_bytes: memory.active_bytes as f64,
@@ -63,9 +70,9 @@ fn memory_stats(ledger: &LedgerUse, memory: &MemoryUse) -> MemoryStats {
         snapshot_bytes: ledger.snapshot_bytes as f64,
         prefill_bytes: ledger.prefill_bytes as f64,
         reserved_bytes: ledger.reserved_bytes as f64,
-        kv_bytes_per_token: 0.0,
-        free_bytes: 0.0,
-    }
+        kv_bytes_per_token: facts.kv_cache_bytes_per_token as f64,
+        free_bytes: ledger.free_bytes() as f64,
+    })
 }
 
 fn phase(phase: &engine::EnginePhase, pulse: Pulse) -> EnginePhase {
@@ -200,6 +207,20 @@ fn bar(bar: &engine::StepBar) -> StepBar {
 mod tests {
     use super::*;
     use std::time::Duration;
+
+    #[test]
+    fn headroom_is_what_admission_would_give() {
+        use engine::testing::{FakeBackend, Script, byte_tokenizer};
+        let tokenizer = byte_tokenizer().expect("a temporary folder can be written");
+        let script = Script { memory_limit_bytes: 1 << 20, ..Script::default() };
+        let config = engine::EngineConfig::new(tokenizer);
+        let clock = std::sync::Arc::new(engine::clock::SystemClock);
+        let engine = engine::engine::Engine::new(config, FakeBackend::new(script), clock);
+        let snapshot = engine.snapshot(engine::EnginePhase::Ready);
+        let memory = memory_stats(&snapshot).expect("a model is loaded");
+        assert_eq!((memory.kv_bytes_per_token, memory.reserved_bytes), (4.0, f64::from(1 << 16)));
+        assert_eq!(memory.free_bytes, f64::from((1 << 20) - (1 << 16)), "all but the reserve");
+    }
 
     #[test]
     fn an_engine_that_hangs_or_is_gone_is_not_shown_as_ready() {

@@ -56,7 +56,10 @@ pub use gate::{ForcedReference, GateMode, Reason, SamplerKind, SamplingPath};
 pub use grammar::{GrammarCheck, GrammarProblem, ProblemSeverity, check_grammar};
 pub use loading::{FreedMemory, LoadStep, Loading, Replace};
 pub use memory::LedgerUse;
-pub use metrics::steps::{StepBar, StepStats};
+pub use metrics::{
+    modes::ModeEffect,
+    steps::{StepBar, StepStats},
+};
 pub use overlap::{OverlapMode, OverlapOff};
 pub use request::{NewRequest, OwnerId, RequestId};
 pub use status::{EnginePhase, EngineSnapshot, RowPhase, RowSnapshot};

@@ -93,6 +93,11 @@ pub struct LedgerUse {
 }
 
 impl LedgerUse {
+    /// What admission would still give to new requests: all but what is spoken for, snapshots given up.
+    pub fn free_bytes(&self) -> u64 {
+        self.limit_bytes.saturating_sub(self.total_bytes() - self.snapshot_bytes)
+    }
+
     /// All of it.
     pub fn total_bytes(&self) -> u64 {
         self.weights_bytes
@@ -242,6 +247,15 @@ mod tests {
         assert_eq!(used.prefill_bytes, 1_000, "all of the prompt but its last token");
         assert_eq!(used.reserved_bytes, 5_120 + 100, "one of two layers, and the reserve");
         assert_eq!(used.total_bytes(), 1_000 + 10_240 + 1_000 + 5_220);
+    }
+
+    #[test]
+    fn what_is_free_is_what_a_request_may_come_to_need() {
+        let load = Load { rows: 1, capacity_tokens: 256, snapshot_bytes: 500, ..Load::default() };
+        let spoken_for = 1_000 + 2_560 + 1_280 + 100;
+        let free = |limit| ledger(limit).usage(&load).free_bytes();
+        assert_eq!(free(spoken_for + 7_777), 7_777, "snapshots give way");
+        assert_eq!(free(spoken_for - 1), 0);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Timestamps to the figures people read: TTFT, ITL, decode tokens per second.
 
+pub mod modes;
 pub mod steps;
 
 use std::{

@@ -8,7 +8,7 @@ use crate::{
     event::RowPath,
     gate::GateMode,
     memory::LedgerUse,
-    metrics::steps::StepStats,
+    metrics::{modes::ModeEffect, steps::StepStats},
     overlap::OverlapMode,
 };
 
@@ -98,6 +98,8 @@ pub struct EngineSnapshot {
     pub rows: Vec<RowSnapshot>,
     /// Measured steps.
     pub steps: StepStats,
+    /// Modes of the gate in which batches of the latest size have run since the model was loaded.
+    pub mode_effects: Vec<ModeEffect>,
     /// Device memory; `None` until a model is loaded.
     pub memory: Option<MemoryUse>,
     /// Device memory as planned; `None` until a model is loaded.

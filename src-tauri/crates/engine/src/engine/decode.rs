@@ -112,6 +112,10 @@ impl<B: Backend> Engine<B> {
             );
         }
         self.scheduler.record_step(wall);
+        // Steps that another cause sent per row say nothing of the mode.
+        if self.forced_reference == ForcedReference::Off && !self.faults.is_unproven() {
+            self.modes.record(self.gate_mode, rows, wall);
+        }
         self.steps.record(sample, now);
         self.faults.record_clean_step();
         let mut endings = endings.by_row.into_iter();

@@ -28,6 +28,7 @@ impl<B: Backend> Engine<B> {
             allowed_rows: self.allowed_rows,
             rows,
             steps: self.steps.stats(now),
+            mode_effects: self.modes.effects(),
             memory: Some(self.backend.memory()),
             ledger: Some(self.ledger_use()),
         }

@@ -37,6 +37,7 @@ impl Publisher {
             allowed_rows: 0,
             rows: Vec::new(),
             steps: StepStats::default(),
+            mode_effects: Vec::new(),
             memory: None,
             ledger: None,
         }));

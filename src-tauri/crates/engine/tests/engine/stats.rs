@@ -2,7 +2,7 @@
 
 use crate::support::{Bench, params};
 use engine::{
-    EnginePhase, GateMode, SamplingPath,
+    EnginePhase, ForcedReference, GateMode, SamplingPath,
     metrics::steps::REMEMBERED_STEPS,
     params::SamplingParams,
     testing::{Answer, Script},
@@ -107,4 +107,31 @@ fn mean_batch_rows_follow_the_neighbours() {
     bench.run();
     assert_eq!(long.finished().1.mean_batch_rows, 1.5);
     assert_eq!(short.finished().1.mean_batch_rows, 2.0);
+}
+
+#[test]
+fn the_modes_of_the_gate_are_compared_at_the_present_size_of_the_batch() {
+    let mut bench = Bench::new(timed());
+    let long = SamplingParams { max_tokens: 1000, ..params() };
+    let first = bench.submit("a", long.clone());
+    bench.steps(10);
+    let second = bench.submit("b", long);
+    bench.engine.set_gate_mode(GateMode::Strict);
+    bench.steps(5);
+    bench.engine.forget_steps();
+    bench.engine.set_forced_reference(ForcedReference::On);
+    bench.steps(3);
+    bench.engine.set_forced_reference(ForcedReference::Off);
+    bench.engine.set_gate_mode(GateMode::Folded);
+    bench.steps(2);
+    let snapshot = bench.engine.snapshot(EnginePhase::Ready);
+    let effects: Vec<_> =
+        snapshot.mode_effects.iter().map(|of| (of.mode, of.batch_rows, of.steps, of.step_p50)).collect();
+    let expected = [(GateMode::Strict, 2, 5, 20 * MS), (GateMode::Folded, 2, 2, 20 * MS)];
+    assert_eq!(effects, expected, "not what one row took, nor what the reference did");
+    drop(first);
+    bench.steps(2);
+    let alone = bench.engine.snapshot(EnginePhase::Ready).mode_effects;
+    assert_eq!((alone.len(), alone[0].batch_rows, alone[0].mode), (2, 1, GateMode::Split), "as before");
+    drop(second);
 }
