@@ -33,6 +33,7 @@ pub mod settings_store;
 mod signals;
 pub mod state;
 pub mod stream;
+pub mod structure;
 mod system_facts;
 mod watchdog;
 mod window;

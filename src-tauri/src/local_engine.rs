@@ -431,6 +431,14 @@ impl LocalEngine {
         }
     }
 
+    /// The engine that was started, if one was.
+    pub fn running(&self) -> Option<RunningEngine> {
+        match &*self.link.borrow() {
+            EngineLink::Running(running) => Some(running.clone()),
+            EngineLink::Starting | EngineLink::Unavailable(_) => None,
+        }
+    }
+
     /// Tokenizer of the model that was started, loaded or still loading.
     pub fn tokenizer(&self) -> Option<Tokenizer> {
         match &*self.link.borrow() {

@@ -3,8 +3,8 @@
 use protocol::{StructureCheck, StructuredOutput};
 use tauri::State;
 
-use super::{CommandResult, not_built};
-use crate::state::AppState;
+use super::CommandResult;
+use crate::{state::AppState, structure};
 
 /// What is wrong with a schema, pattern or grammar, and what of it cannot be enforced.
 ///
@@ -13,8 +13,8 @@ use crate::state::AppState;
 #[tauri::command]
 #[specta::specta]
 pub async fn check_structure(
-    _state: State<'_, AppState>,
-    _output: StructuredOutput,
+    state: State<'_, AppState>,
+    output: StructuredOutput,
 ) -> CommandResult<StructureCheck> {
-    not_built()
+    Ok(structure::check(&state, output).await?)
 }

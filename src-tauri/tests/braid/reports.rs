@@ -10,9 +10,10 @@ use app::{
     commands::{conversations, engine as engine_watch},
     diagnostics,
     error::AppError,
+    structure,
 };
 use engine::testing::{Answer, Script};
-use protocol::{GateMode, RowSource, SamplingSettings, StructuredOutput};
+use protocol::{GateMode, RowSource, SamplingSettings, StructureSeverity, StructuredOutput};
 use tracing_subscriber::layer::SubscriberExt as _;
 
 use crate::support::{Plan, TestApp, until};
@@ -165,4 +166,24 @@ async fn a_report_that_cannot_be_written_says_where() {
     let path = folder.path().join("report.md");
     diagnostics::save(path.to_string_lossy().into_owned(), "text".into()).await.unwrap();
     assert_eq!(std::fs::read_to_string(path).unwrap(), "text");
+}
+
+#[tokio::test]
+async fn structure_is_checked_with_places_with_and_without_a_model() {
+    let schema = |schema: &str| StructuredOutput::JsonSchema { schema: schema.into() };
+    for has_model in [true, false] {
+        let app = TestApp::start(Plan { has_model, ..endless() }).await;
+        let whole = structure::check(&app.state, schema(r#"{"type":"object"}"#)).await.unwrap();
+        assert!(whole.is_enforceable && whole.problems.is_empty(), "{whole:?}");
+        let misspelt =
+            structure::check(&app.state, schema("{\"type\":\"object\",\n\"requird\":[]}")).await.unwrap();
+        let problem = &misspelt.problems[0];
+        assert!(misspelt.is_enforceable, "the rest of it is");
+        assert_eq!(problem.severity, StructureSeverity::Ignored);
+        assert_eq!((problem.pointer.as_deref(), problem.line), (Some("/requird"), Some(2)));
+        let half = structure::check(&app.state, schema("{\"type\":")).await.unwrap();
+        assert!(!half.is_enforceable && half.problems[0].line == Some(1), "{half:?}");
+        let long = structure::check(&app.state, schema(&" ".repeat(200_001))).await.unwrap();
+        assert!(!long.is_enforceable);
+    }
 }
