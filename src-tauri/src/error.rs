@@ -12,7 +12,7 @@ use openai_api::client::ClientError;
 use protocol::{CommandError, ErrorCode};
 use text::TextError;
 
-use crate::keychain::KeychainError;
+use crate::{attachments::Refusal, keychain::KeychainError};
 
 /// Why the app could not do what it was asked.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -32,6 +32,20 @@ pub enum AppError {
     /// An id that names no answer of the conversation.
     #[error("\"{given}\" names no answer")]
     UnknownAnswer {
+        /// As the UI sent it.
+        given: String,
+    },
+    /// A file cannot be attached.
+    #[error("{name} {refusal}")]
+    AttachmentRefused {
+        /// Its name.
+        name: String,
+        /// Why, and the limit.
+        refusal: Refusal,
+    },
+    /// An id that names no attachment.
+    #[error("\"{given}\" names no attachment")]
+    UnknownAttachment {
         /// As the UI sent it.
         given: String,
     },
@@ -246,6 +260,7 @@ impl AppError {
             Self::EmptyMessage => ErrorCode::EmptyMessage,
             Self::UnknownConversation { .. } => ErrorCode::ConversationNotFound,
             Self::UnknownAnswer { .. } => ErrorCode::Internal,
+            Self::AttachmentRefused { .. } | Self::UnknownAttachment { .. } => ErrorCode::AttachmentRefused,
             Self::TooLarge { .. } => ErrorCode::TooLarge,
             Self::AlreadyGenerating { .. } => ErrorCode::AlreadyGenerating,
             Self::NoModel { .. } => ErrorCode::ModelMissing,

@@ -22,6 +22,7 @@ use protocol::{
 };
 
 use crate::{
+    attachments,
     convert::conversation,
     error::AppError,
     prompt,
@@ -130,7 +131,7 @@ pub async fn regenerate(
 
 /// An answer of a conversation, and how the conversation came to it.
 pub struct Answered {
-    /// The path from the root to the question.
+    /// The path from the root to the question, as the model reads it.
     pub to_question: Vec<Message>,
     /// The answer to it.
     pub answer: Message,
@@ -146,9 +147,11 @@ impl Answered {
         let mut path = history.message_path(id, conversation::parse_message_id(given)?).await?;
         let answer = path.pop().ok_or_else(unknown)?;
         match (path.last().map(|question| question.role), answer.role) {
-            (Some(Role::User), Role::Assistant) => Ok(Self { to_question: path, answer }),
-            _ => Err(unknown()),
+            (Some(Role::User), Role::Assistant) => {}
+            _ => return Err(unknown()),
         }
+        attachments::spell_out(history, &mut path).await?;
+        Ok(Self { to_question: path, answer })
     }
 }
 
@@ -227,20 +230,19 @@ async fn name_after(history: &History, stored: &Conversation, text: &str) {
     }
 }
 
-/// Both messages of a turn as the UI shows them, and the path up to the question.
+/// Both messages of a turn as the UI shows them, and the path up to the question as the model reads it.
 async fn started(
     history: &History,
     id: ConversationId,
     turn: Turn,
 ) -> Result<(StartedGeneration, Vec<Message>), AppError> {
     let mut path = history.message_path(id, turn.answer).await?;
-    match (path.pop(), path.last()) {
-        (Some(answer), Some(question)) => {
-            let (user_message, answer) = (conversation::message(question), conversation::message(&answer));
-            Ok((StartedGeneration { user_message, answer }, path))
-        }
-        _ => Err(HistoryError::MessageNotFound(turn.answer).into()),
-    }
+    let (Some(answer), Some(question)) = (path.pop(), path.last()) else {
+        return Err(HistoryError::MessageNotFound(turn.answer).into());
+    };
+    let (user_message, answer) = (conversation::message(question), conversation::message(&answer));
+    attachments::spell_out(history, &mut path).await?;
+    Ok((StartedGeneration { user_message, answer }, path))
 }
 
 async fn view_of(history: &History, id: ConversationId, answer: MessageId) -> Result<MessageView, AppError> {

@@ -8,6 +8,7 @@
 //! the model ([`local_engine`]). The wording of errors is the UI's.
 
 pub mod benchmark;
+pub mod attachments;
 pub mod bindings;
 pub mod commands;
 pub mod convert;

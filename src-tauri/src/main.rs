@@ -10,6 +10,9 @@ fn main() {
             std::env::set_var("LANG", language);
         }
     }
+    if app::attachments::pdf::is_reader() {
+        std::process::exit(app::attachments::pdf::run_reader());
+    }
     if let Err(error) = app::run() {
         eprintln!("Braid cannot start: {error}");
         std::process::exit(1);

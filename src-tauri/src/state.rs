@@ -19,6 +19,7 @@ use tokio::{
 
 use crate::{
     benchmark::Benchmark,
+    attachments::Attachments,
     convert::{to_engine_mode, to_engine_overlap},
     error::AppError,
     keychain::Keys,
@@ -43,6 +44,8 @@ pub struct AppState {
     pub engine: Arc<LocalEngine>,
     /// The models of this computer.
     pub library: ModelLibrary,
+    /// What attaching files needs.
+    pub attachments: Arc<Attachments>,
     /// Answers that are running.
     pub requests: Requests,
     /// Keys that the app keeps.
@@ -68,6 +71,7 @@ impl AppState {
         Self {
             engine,
             library,
+            attachments: Arc::default(),
             requests: Requests::default(),
             remotes: RemoteServers::new(keys.clone()),
             keys,

@@ -1,19 +1,23 @@
 //! Files that go along with a message.
 
-use protocol::AttachmentView;
-use tauri::State;
+use std::path::Path;
 
-use super::{CommandResult, not_built};
-use crate::state::AppState;
+use protocol::AttachmentView;
+use tauri::{AppHandle, State};
+use tauri_plugin_dialog::DialogExt as _;
+
+use super::{CommandResult, models::chosen_files};
+use crate::{attachments, state::AppState};
 
 /// Asks for files; none if none was chosen.
 ///
 /// # Errors
-/// None.
+/// A dialog that cannot be shown.
 #[tauri::command]
 #[specta::specta]
-pub async fn pick_attachments(_state: State<'_, AppState>) -> CommandResult<Vec<String>> {
-    not_built()
+pub async fn pick_attachments(app: AppHandle) -> CommandResult<Vec<String>> {
+    let picked = tokio::task::spawn_blocking(move || app.dialog().file().blocking_pick_files());
+    Ok(chosen_files(picked.await)?)
 }
 
 /// Reads a file and attaches its text to what is typed in a conversation.
@@ -23,11 +27,11 @@ pub async fn pick_attachments(_state: State<'_, AppState>) -> CommandResult<Vec<
 #[tauri::command]
 #[specta::specta]
 pub async fn attach_file(
-    _state: State<'_, AppState>,
-    _conversation_id: String,
-    _path: String,
+    state: State<'_, AppState>,
+    conversation_id: String,
+    path: String,
 ) -> CommandResult<AttachmentView> {
-    not_built()
+    Ok(attachments::attach_file(&state, &conversation_id, Path::new(&path)).await?)
 }
 
 /// Attaches a text, such as a long one that was pasted, to what is typed in a conversation.
@@ -37,12 +41,12 @@ pub async fn attach_file(
 #[tauri::command]
 #[specta::specta]
 pub async fn attach_text(
-    _state: State<'_, AppState>,
-    _conversation_id: String,
-    _name: String,
-    _text: String,
+    state: State<'_, AppState>,
+    conversation_id: String,
+    name: String,
+    text: String,
 ) -> CommandResult<AttachmentView> {
-    not_built()
+    Ok(attachments::attach_text(&state, &conversation_id, &name, text).await?)
 }
 
 /// Takes an attachment away that was not sent yet; nothing happens if there is none.
@@ -51,8 +55,8 @@ pub async fn attach_text(
 /// The history's.
 #[tauri::command]
 #[specta::specta]
-pub async fn remove_attachment(_state: State<'_, AppState>, _attachment_id: String) -> CommandResult<()> {
-    not_built()
+pub async fn remove_attachment(state: State<'_, AppState>, attachment_id: String) -> CommandResult<()> {
+    Ok(attachments::remove(&state, &attachment_id).await?)
 }
 
 /// The text of an attachment, as the model reads it.
@@ -61,8 +65,8 @@ pub async fn remove_attachment(_state: State<'_, AppState>, _attachment_id: Stri
 /// `AttachmentRefused` if there is none, the history's.
 #[tauri::command]
 #[specta::specta]
-pub async fn read_attachment(_state: State<'_, AppState>, _attachment_id: String) -> CommandResult<String> {
-    not_built()
+pub async fn read_attachment(state: State<'_, AppState>, attachment_id: String) -> CommandResult<String> {
+    Ok(attachments::text(&state, &attachment_id).await?)
 }
 
 /// Tokens of a text for the loaded model; `None` without a model.
@@ -71,6 +75,6 @@ pub async fn read_attachment(_state: State<'_, AppState>, _attachment_id: String
 /// None.
 #[tauri::command]
 #[specta::specta]
-pub async fn count_tokens(_state: State<'_, AppState>, _text: String) -> CommandResult<Option<u32>> {
-    not_built()
+pub async fn count_tokens(state: State<'_, AppState>, text: String) -> CommandResult<Option<u32>> {
+    Ok(attachments::count_tokens(&state.engine, text).await)
 }

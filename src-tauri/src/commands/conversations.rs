@@ -10,6 +10,7 @@ use tauri::State;
 
 use super::CommandResult;
 use crate::{
+    attachments,
     convert::conversation::{
         self, attachment, from_json, message, new_summary, parse_id, parse_message_id, scroll_place,
         search_hit, stored_scroll_place, summary, summary_of,
@@ -118,15 +119,17 @@ pub async fn open(state: &AppState, conversation_id: &str) -> Result<Conversatio
     let active_requests = active
         .into_iter()
         .map(|(request_id, answer)| ActiveRequest { request_id, answer_id: answer.to_string() });
-    Ok(ConversationView {
+    let mut view = ConversationView {
         summary: summary_of(&stored),
         messages: stored.path.iter().map(message).collect(),
-        draft: stored.draft,
+        draft: stored.draft.clone(),
         settings,
         draft_attachments: stored.draft_attachments.iter().map(attachment).collect(),
         active_requests: active_requests.collect(),
         scroll: stored.scroll.map(scroll_place),
-    })
+    };
+    attachments::fill_in_tokens(state, &stored, &mut view).await;
+    Ok(view)
 }
 
 /// Changes a title.

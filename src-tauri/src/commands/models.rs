@@ -144,11 +144,26 @@ pub async fn pick_gguf_file(app: AppHandle) -> CommandResult<Option<String>> {
     Ok(chosen(picked.await)?)
 }
 
-fn chosen(
+/// The file or folder that was picked, if one was.
+///
+/// # Errors
+/// A dialog that cannot be shown.
+pub fn chosen(
     picked: Result<Option<tauri_plugin_dialog::FilePath>, tokio::task::JoinError>,
 ) -> Result<Option<String>, AppError> {
     let Some(path) = picked.map_err(|_| AppError::TaskPanicked)? else { return Ok(None) };
     Ok(path.into_path().ok().map(|path| path.display().to_string()))
+}
+
+/// Files that were picked; none if none was.
+///
+/// # Errors
+/// A dialog that cannot be shown.
+pub fn chosen_files(
+    picked: Result<Option<Vec<tauri_plugin_dialog::FilePath>>, tokio::task::JoinError>,
+) -> Result<Vec<String>, AppError> {
+    let paths = picked.map_err(|_| AppError::TaskPanicked)?.unwrap_or_default().into_iter();
+    Ok(paths.filter_map(|path| path.into_path().ok()).map(|path| path.display().to_string()).collect())
 }
 
 /// Begins to import a folder in MLX's format. Returns the import's id; progress comes with [`watch_models`].

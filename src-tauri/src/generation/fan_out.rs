@@ -8,6 +8,7 @@ use protocol::{FanOut, StartedFanOut};
 
 use super::{Asked, Owned, check_able, check_text, name_after};
 use crate::{
+    attachments,
     convert::conversation,
     error::AppError,
     settings_store::to_json,
@@ -47,7 +48,7 @@ pub async fn fan_out(
     let owned: Vec<_> = answers.map(|(ticket, answer)| Owned::new(history, ticket, *answer)).collect();
     name_after(history, &stored, &request.text).await;
 
-    let path = history.message_path(id, turn.user_message).await?;
+    let mut path = history.message_path(id, turn.user_message).await?;
     let question = path.last().ok_or(HistoryError::MessageNotFound(turn.user_message))?;
     let first = turn.answers.first().ok_or(HistoryError::MessageNotFound(turn.user_message))?;
     let answers = history.versions(id, *first).await?;
@@ -55,6 +56,7 @@ pub async fn fan_out(
         user_message: conversation::message(question),
         answers: answers.iter().map(conversation::message).collect(),
     };
+    attachments::spell_out(history, &mut path).await?;
     let sink: SharedSink = Arc::new(sink);
     for (owned, variant) in owned.into_iter().zip(variants) {
         owned.answer(state, Asked::new(id, &path, variant.settings, arrived_at), sink.clone());

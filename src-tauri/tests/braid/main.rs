@@ -1,6 +1,7 @@
 //! The app's own plumbing over a scripted engine and a real database.
 
 mod answers;
+mod attachments;
 mod details;
 mod engine_life;
 mod fan_out;

@@ -29,7 +29,9 @@ pub struct AttachmentView {
     pub kind: AttachmentKind,
     /// Characters of its text.
     pub chars: u32,
-    /// Tokens of its text for the loaded model; `None` without a model.
+    /// Tokens of its text for the loaded model; `None` without a model, and until they are counted. Attaching counts
+    /// them; opening a conversation waits a moment for what is not counted yet and goes on counting in the background,
+    /// for the next time it is opened.
     pub tokens: Option<u32>,
     /// Pages of a PDF.
     pub pages: Option<u32>,
