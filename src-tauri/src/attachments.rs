@@ -19,7 +19,7 @@ use history::{AttachmentId, AttachmentKind, ConversationId, HistoryError, NewAtt
 use protocol::{AttachmentView, ConversationView};
 
 pub use counts::count_tokens;
-pub use prompt::spell_out;
+pub use prompt::{fence_around, spell_out};
 pub use refusal::Refusal;
 
 use crate::{

@@ -43,6 +43,14 @@ pub enum AppError {
         /// Why, and the limit.
         refusal: Refusal,
     },
+    /// A file of conversations cannot be written.
+    #[error("cannot write {}", path.display())]
+    Transfer {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        source: Arc<io::Error>,
+    },
     /// An id that names no attachment.
     #[error("\"{given}\" names no attachment")]
     UnknownAttachment {
@@ -260,6 +268,10 @@ impl AppError {
             Self::EmptyMessage => ErrorCode::EmptyMessage,
             Self::UnknownConversation { .. } => ErrorCode::ConversationNotFound,
             Self::UnknownAnswer { .. } => ErrorCode::Internal,
+            Self::Transfer { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
+                ErrorCode::DiskFull
+            }
+            Self::Transfer { .. } => ErrorCode::TransferFailed,
             Self::AttachmentRefused { .. } | Self::UnknownAttachment { .. } => ErrorCode::AttachmentRefused,
             Self::TooLarge { .. } => ErrorCode::TooLarge,
             Self::AlreadyGenerating { .. } => ErrorCode::AlreadyGenerating,
@@ -476,6 +488,7 @@ fn history_code(error: &HistoryError) -> ErrorCode {
         | HistoryError::Database(_) => ErrorCode::HistoryFailed,
         HistoryError::DraftFull { .. } | HistoryError::AttachmentNotFound(_) => ErrorCode::AttachmentRefused,
         HistoryError::MessageNotFound(_)
+        | HistoryError::NotATree { .. }
         | HistoryError::AnswerStreaming(_)
         | HistoryError::NotAUserMessage(_)
         | HistoryError::AnswerNotStreaming { .. }
@@ -507,6 +520,18 @@ fn list(paths: &[PathBuf]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_full_disk_is_told_from_other_reasons_why_a_file_is_not_written() {
+        let failed = |kind: io::ErrorKind| AppError::Transfer {
+            path: "/x/library.json".into(),
+            source: Arc::new(kind.into()),
+        };
+        assert_eq!(failed(io::ErrorKind::StorageFull).code(), ErrorCode::DiskFull);
+        assert_eq!(failed(io::ErrorKind::PermissionDenied).code(), ErrorCode::TransferFailed);
+        let message = CommandError::from(failed(io::ErrorKind::PermissionDenied)).message;
+        assert_eq!(message, "cannot write /x/library.json: permission denied");
+    }
 
     #[test]
     fn what_can_never_fit_is_told_in_units_that_a_person_reads() {

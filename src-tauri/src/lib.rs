@@ -7,8 +7,8 @@
 //! Threads: the main thread runs the window; tokio runs commands, answers and the history; one engine thread runs
 //! the model ([`local_engine`]). The wording of errors is the UI's.
 
-pub mod benchmark;
 pub mod attachments;
+pub mod benchmark;
 pub mod bindings;
 pub mod commands;
 pub mod convert;
@@ -36,6 +36,7 @@ pub mod state;
 pub mod stream;
 pub mod structure;
 mod system_facts;
+pub mod transfer;
 mod watchdog;
 mod window;
 

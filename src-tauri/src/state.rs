@@ -18,8 +18,8 @@ use tokio::{
 };
 
 use crate::{
-    benchmark::Benchmark,
     attachments::Attachments,
+    benchmark::Benchmark,
     convert::{to_engine_mode, to_engine_overlap},
     error::AppError,
     keychain::Keys,

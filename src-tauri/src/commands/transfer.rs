@@ -1,61 +1,68 @@
 //! Conversations that leave the app as files, and those that come in.
 
-use protocol::{ConversationImportReport, ExportFormat, ExportReport};
-use tauri::State;
+use std::path::PathBuf;
 
-use super::{CommandResult, not_built};
-use crate::state::AppState;
+use protocol::{ConversationImportReport, ExportFormat, ExportReport};
+use tauri::{AppHandle, State};
+use tauri_plugin_dialog::DialogExt as _;
+
+use super::{
+    CommandResult,
+    models::{chosen, chosen_files},
+};
+use crate::{state::AppState, transfer};
 
 /// Asks where to write a file; `None` if no place was chosen.
 ///
 /// # Errors
-/// None.
+/// A dialog that cannot be shown.
 #[tauri::command]
 #[specta::specta]
-pub async fn pick_export_file(
-    _state: State<'_, AppState>,
-    _suggested_name: String,
-) -> CommandResult<Option<String>> {
-    not_built()
+pub async fn pick_export_file(app: AppHandle, suggested_name: String) -> CommandResult<Option<String>> {
+    let name = transfer::safe_name(&suggested_name);
+    let picked =
+        tokio::task::spawn_blocking(move || app.dialog().file().set_file_name(name).blocking_save_file());
+    Ok(chosen(picked.await)?)
 }
 
 /// Asks for the folder of a whole library; `None` if none was chosen.
 ///
 /// # Errors
-/// None.
+/// A dialog that cannot be shown.
 #[tauri::command]
 #[specta::specta]
-pub async fn pick_export_folder(_state: State<'_, AppState>) -> CommandResult<Option<String>> {
-    not_built()
+pub async fn pick_export_folder(app: AppHandle) -> CommandResult<Option<String>> {
+    let picked = tokio::task::spawn_blocking(move || app.dialog().file().blocking_pick_folder());
+    Ok(chosen(picked.await)?)
 }
 
 /// Writes one conversation to a file, in place of what is there.
 ///
 /// # Errors
-/// `TransferFailed`, `ConversationNotFound`, the history's.
+/// `TransferFailed`, `DiskFull`, `ConversationNotFound`, the history's.
 #[tauri::command]
 #[specta::specta]
 pub async fn export_conversation(
-    _state: State<'_, AppState>,
-    _conversation_id: String,
-    _format: ExportFormat,
-    _path: String,
+    state: State<'_, AppState>,
+    conversation_id: String,
+    format: ExportFormat,
+    path: String,
 ) -> CommandResult<ExportReport> {
-    not_built()
+    Ok(transfer::export_conversation(&state, &conversation_id, format, PathBuf::from(path)).await?)
 }
 
 /// Writes every conversation: as JSON to one file, as Markdown to one file each in a folder.
 ///
 /// # Errors
-/// `TransferFailed`, the history's.
+/// `TransferFailed`, `DiskFull`, the history's.
 #[tauri::command]
 #[specta::specta]
 pub async fn export_library(
-    _state: State<'_, AppState>,
-    _format: ExportFormat,
-    _path: String,
+    state: State<'_, AppState>,
+    format: ExportFormat,
+    path: String,
 ) -> CommandResult<ExportReport> {
-    not_built()
+    Ok(transfer::export_library(&state, format, PathBuf::from(path)).await?)
 }
 
 /// What is read of a conversation on screen, as Markdown.
@@ -65,20 +72,23 @@ pub async fn export_library(
 #[tauri::command]
 #[specta::specta]
 pub async fn read_conversation_markdown(
-    _state: State<'_, AppState>,
-    _conversation_id: String,
+    state: State<'_, AppState>,
+    conversation_id: String,
 ) -> CommandResult<String> {
-    not_built()
+    Ok(transfer::conversation_markdown(&state, &conversation_id).await?)
 }
 
 /// Asks for files of conversations; none if none was chosen.
 ///
 /// # Errors
-/// None.
+/// A dialog that cannot be shown.
 #[tauri::command]
 #[specta::specta]
-pub async fn pick_import_files(_state: State<'_, AppState>) -> CommandResult<Vec<String>> {
-    not_built()
+pub async fn pick_import_files(app: AppHandle) -> CommandResult<Vec<String>> {
+    let picked = tokio::task::spawn_blocking(move || {
+        app.dialog().file().add_filter("JSON, ZIP", &["json", "zip"]).blocking_pick_files()
+    });
+    Ok(chosen_files(picked.await)?)
 }
 
 /// Brings in the conversations of files, whose format is found out. What cannot come in is told, the rest comes.
@@ -88,8 +98,8 @@ pub async fn pick_import_files(_state: State<'_, AppState>) -> CommandResult<Vec
 #[tauri::command]
 #[specta::specta]
 pub async fn import_conversations(
-    _state: State<'_, AppState>,
-    _paths: Vec<String>,
+    state: State<'_, AppState>,
+    paths: Vec<String>,
 ) -> CommandResult<ConversationImportReport> {
-    not_built()
+    Ok(transfer::import_conversations(&state, paths).await?)
 }

@@ -13,4 +13,5 @@ mod reports;
 mod search;
 mod support;
 mod tabs;
+mod transfer;
 mod versions;

@@ -85,6 +85,13 @@ pub enum HistoryError {
     /// No such attachment.
     #[error("no attachment {0}")]
     AttachmentNotFound(AttachmentId),
+    /// A message of a conversation to be stored follows one that does not come before it, or the message shown is not
+    /// among them.
+    #[error("message {place} of the conversation has no place in its tree")]
+    NotATree {
+        /// Place of the message, from 0.
+        place: usize,
+    },
     /// As much is attached to the draft as may be.
     #[error("{max_attachments} files are attached already, and no more go along with a message")]
     DraftFull {

@@ -33,6 +33,7 @@ mod open;
 mod scroll;
 mod search;
 mod settings;
+mod transfer;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -53,6 +54,7 @@ pub use messages::{
 };
 pub use scroll::ScrollPlace;
 pub use search::{MAX_QUERY_WORDS, MAX_WORD_CHARS, Marked, SearchHit};
+pub use transfer::{NewConversation, NewMessage, Origin, WholeConversation};
 
 /// Read connections at most.
 pub const MAX_READERS: u32 = 4;
@@ -192,6 +194,51 @@ mod tests {
         writer.finish(end).await.unwrap();
         let answer = history.open_conversation(chat).await.unwrap().path.pop().unwrap();
         assert_eq!(answer.text, format!("before{long}"));
+        history.check_integrity().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_full_disk_takes_a_conversation_whole_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let history = History::open(folder.path().join("history.sqlite3")).await.unwrap();
+        let message = |parent| NewMessage {
+            parent,
+            role: Role::User,
+            state: FinishState::Complete,
+            text: "x".repeat(100_000),
+            thinking: String::new(),
+            output_tokens: 0,
+            thinking_tokens: 0,
+            created_at_ms: 1,
+            finished_at_ms: None,
+            finish_reason: None,
+            error_code: None,
+            settings_json: None,
+            receipt_json: None,
+            token_details_json: None,
+            attachments: Vec::new(),
+        };
+        let large = NewConversation {
+            title: "large".into(),
+            created_at_ms: 1,
+            updated_at_ms: 2,
+            is_pinned: false,
+            settings_json: None,
+            draft: String::new(),
+            draft_attachments: Vec::new(),
+            messages: vec![message(None), message(Some(0))],
+            active: None,
+            origin: Origin { source: "test".into(), source_id: "1".into(), sha256: [7; 32] },
+        };
+        limit_pages(&history, 200).await;
+        let full = history.import_conversation(&large).await;
+        assert!(matches!(full, Err(HistoryError::DiskFull)), "{full:?}");
+        assert!(history.list_conversations().await.unwrap().is_empty());
+        assert!(history.imported_digests("test", "1").await.unwrap().is_empty());
+        limit_pages(&history, 1_000_000).await;
+        let id = history.import_conversation(&large).await.unwrap();
+        assert_eq!(history.open_conversation(id).await.unwrap().path.len(), 2);
+        assert_eq!(history.imported_digests("test", "1").await.unwrap(), [[7; 32]]);
         history.check_integrity().await.unwrap();
     }
 

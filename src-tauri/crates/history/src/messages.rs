@@ -2,7 +2,7 @@
 
 mod edit;
 mod state;
-mod tree;
+pub(crate) mod tree;
 mod versions;
 
 use sqlx::{Connection, SqliteConnection};

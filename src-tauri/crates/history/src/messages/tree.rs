@@ -141,6 +141,9 @@ const VERSIONS: &str = messages_sql!(
      )"
 );
 
+const ALL: &str =
+    messages_sql!("found (id) AS (SELECT id FROM messages WHERE conversation_id = ?1 AND ?2 IS NOT NULL)");
+
 /// The messages from the root to `leaf`; none if it is not in the conversation.
 pub async fn read_path(
     connection: &mut SqliteConnection,
@@ -157,6 +160,15 @@ pub async fn read_versions(
     message: MessageId,
 ) -> Result<Vec<Message>, HistoryError> {
     read_messages(connection, VERSIONS, conversation, message).await
+}
+
+/// The messages of all branches.
+pub async fn read_all(
+    connection: &mut SqliteConnection,
+    conversation: ConversationId,
+) -> Result<Vec<Message>, HistoryError> {
+    // The statement has a place for a message that it does not ask for.
+    read_messages(connection, ALL, conversation, MessageId(0)).await
 }
 
 async fn read_messages(
