@@ -1,5 +1,6 @@
 import { createContext } from 'svelte';
 import type { ChatTab } from './chat/chatTab.svelte';
+import { focusComposer } from './chat/focusComposer';
 import { ConversationSearch } from './chat/conversationSearch.svelte';
 import { Conversations } from './chat/conversations.svelte';
 import { Tabs } from './chat/tabs.svelte';
@@ -79,7 +80,7 @@ export class Workspace {
 		this.conversations = new Conversations(backend);
 		this.conversations.all = start.conversations;
 		this.search = new ConversationSearch(backend);
-		this.tabs = new Tabs(backend, () => this.#refreshList());
+		this.tabs = new Tabs(backend, () => this.#noteAnswer());
 		this.tabs.onAnswerEnd = (id) => this.#noteAnswerEnd(id);
 		this.unread = new Unread(this.settings);
 		this.presets = new TabPresets(this.settings);
@@ -117,6 +118,7 @@ export class Workspace {
 		await this.#attempt(async () => {
 			const created = await this.conversations.create();
 			this.showConversation(created.id);
+			focusComposer();
 		});
 	}
 
@@ -391,6 +393,12 @@ export class Workspace {
 		if (this.isShown(id) || !this.tabs.byId(id)) return;
 		this.unread.mark(id);
 		this.announcement = t('tabs:ended', { title: this.conversations.titleOf(id) });
+	}
+
+	#noteAnswer() {
+		this.#refreshList();
+		// Whoever asks needs no welcome.
+		if (!this.settings.value.hasSeenWelcome) this.settings.change({ hasSeenWelcome: true });
 	}
 
 	#refreshList() {

@@ -63,15 +63,7 @@ function overlay(shown: EngineStatus | null, silentForS: number | null = null) {
 it('shows what the engine measured', () => {
 	const { root } = overlay(status);
 	const text = root.textContent?.replace(/\s+/g, ' ');
-	for (const figure of [
-		'66.5 tok/s',
-		'batch of 2',
-		'30 ms',
-		'1.4 ms',
-		'26 ms',
-		'90.0 MiB',
-		'30 fused steps',
-	]) {
+	for (const figure of ['66.5 tok/s', 'batch of 2', '30 ms', '1.4 ms', '26 ms', '30 fused steps']) {
 		expect(text).toContain(figure);
 	}
 	expect(root.dataset).toMatchObject({
@@ -89,6 +81,43 @@ it('gives every tab a lane with its path, reason and cause', () => {
 	expect(slowed?.textContent).toContain('slowed by “Tab 1”');
 	expect(slowed?.dataset).toMatchObject({ path: 'perRow', reasons: 'logprobs', cause: '1' });
 	expect(queued?.textContent).toContain('Queued, 2 ahead');
+});
+
+it('says how much memory is left, and for how many more chats like these', () => {
+	overlay(status);
+	const gauge = screen.getByTestId('headroom');
+	expect(gauge.textContent).toContain('2.0 GiB free of 8.0 GiB');
+	expect(gauge.dataset['room']).toBe(String(Math.floor(2_147_483_648 / (49 * 23_040))));
+});
+
+it('says what each mode was measured to cost, and what was not measured', () => {
+	const measured = [
+		{ mode: 'strict' as const, batchRows: 4, steps: 80, stepMsP50: 21.2 },
+		{ mode: 'split' as const, batchRows: 4, steps: 60, stepMsP50: 12.4 },
+	];
+	overlay({ ...status, modeEffects: measured });
+	const effects = screen.getByTestId('mode-effects');
+	expect(effects.textContent?.replace(/\s+/g, ' ')).toContain('4 rows');
+	const words = screen
+		.getAllByTestId('mode-effect')
+		.map((line) => line.textContent?.replace(/\s+/g, ' ').trim());
+	expect(words[0]).toContain('21 ms');
+	expect(words[1]).toContain('12 ms');
+	expect(words[2]).toContain('not measured yet');
+});
+
+it('names lanes of other programs and of the benchmark', () => {
+	const own = { conversationId: null, gate: null };
+	overlay({
+		...status,
+		rows: [
+			rowOf({ ...own, requestId: 'x', source: 'server' }),
+			rowOf({ ...own, requestId: 'y', source: 'benchmark' }),
+		],
+	});
+	const [server, benchmark] = screen.getAllByTestId('lane');
+	expect(server?.textContent).toContain('Local server');
+	expect(benchmark?.textContent).toContain('Benchmark');
 });
 
 it('draws one bar per decode step, by kind', () => {

@@ -24,6 +24,7 @@ import structure from '../../locales/en/structure.json';
 import tabs from '../../locales/en/tabs.json';
 import transfer from '../../locales/en/transfer.json';
 import units from '../../locales/en/units.json';
+import welcome from '../../locales/en/welcome.json';
 
 /** English words by namespace: the list that every other language is held to. One file each, one line each. */
 export const english = {
@@ -53,6 +54,7 @@ export const english = {
 	tabs,
 	transfer,
 	units,
+	welcome,
 };
 
 type Catalogue = typeof english;

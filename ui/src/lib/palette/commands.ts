@@ -6,7 +6,7 @@ import { themes, themeWords } from '../settings/theme';
 import { keysOf, wordsOf, type WindowAction } from '../shortcuts';
 import { runShortcut } from '../windowActions';
 import type { Workspace } from '../workspace.svelte';
-import { fileCommands, settingsCommands, tabPlaceCommands } from './frameCommands';
+import { fileCommands, presetCommands, settingsCommands, tabPlaceCommands } from './frameCommands';
 import { matchScore } from './match';
 
 export interface Command {
@@ -30,6 +30,7 @@ export function commandsOf(workspace: Workspace): Command[] {
 	return [
 		...tabCommands(workspace),
 		...tabPlaceCommands(workspace),
+		...presetCommands(workspace),
 		...fileCommands(workspace),
 		...viewCommands(workspace),
 		...settingsCommands(workspace),

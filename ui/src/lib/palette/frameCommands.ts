@@ -1,4 +1,5 @@
 import { t } from '../i18n/language.svelte';
+import { openWithPreset, takePreset } from '../settings/presetActions';
 import { copyMarkdown, exportConversation, exportLibrary, importFiles } from '../transfer/transferActions';
 import { settingsSections, type Workspace } from '../workspace.svelte';
 import { ofShortcut, type Command } from './commands';
@@ -86,4 +87,27 @@ export function settingsCommands(workspace: Workspace): Command[] {
 				: null,
 		run: () => workspace.showSettings(section),
 	}));
+}
+
+/** The presets, for the shown tab and for a new one. */
+export function presetCommands(workspace: Workspace): Command[] {
+	const { active } = workspace.tabs;
+	return workspace.presets.all.flatMap((preset) => [
+		{
+			id: `preset-${preset.name}`,
+			title: t('presets:useNamed', { name: preset.name }),
+			group: t('presets:list'),
+			keys: null,
+			blockedBecause: null,
+			run: () => void (active && takePreset(workspace, active, preset)),
+		},
+		{
+			id: `presetTab-${preset.name}`,
+			title: t('presets:openNamed', { name: preset.name }),
+			group: t('presets:list'),
+			keys: null,
+			blockedBecause: null,
+			run: () => void openWithPreset(workspace, preset),
+		},
+	]);
 }
