@@ -175,9 +175,14 @@ test('temperatures that cannot be are named; several tabs are asked at once', as
 	await page.getByTestId('fan-out-kind').getByText('Open tabs').click();
 	for (const i of [1, 3]) await page.getByTestId('variant-choice').nth(i).check();
 	await page.getByTestId('fan-out-go').click();
-	await expect
-		.poll(() => page.getByTestId('tab').evaluateAll((all) => all.map((tab) => tab.dataset['phase'])))
-		.toEqual(['decoding', 'idle', 'decoding'].flatMap((phase, i) => (i === 0 ? [phase, phase] : [phase])));
+	await page.getByTestId('beside').waitFor();
+	await expect.poll(() => compared(page).count(), { message: 'side by side' }).toBe(3);
+	expect(await seriousFindings(page), 'with tabs side by side').toEqual([]);
+	await expect.poll(() => states(page)).toEqual(['complete', 'complete', 'complete']);
+	await page.screenshot({ path: `${pictures}/answers-beside.png` });
+	await page.getByTestId('show-tab').nth(1).click();
+	await expect.poll(() => page.getByTestId('beside').count()).toBe(0);
+	await expect.poll(() => messages(page, 'user').textContent()).toContain('Everyone?');
 });
 
 test('files are attached, counted against the room, refused with a reason, and read again later', async () => {

@@ -57,7 +57,9 @@ function closeOrStop(workspace: Workspace): boolean {
 	if (workspace.isTabSettingsOpen) workspace.isTabSettingsOpen = false;
 	else if (workspace.screen === 'models' && models.panel) models.panel = null;
 	else if (workspace.screen !== 'chat') workspace.screen = 'chat';
+	else if (workspace.beside && workspace.beside.from === tabs.activeId) workspace.beside = null;
 	else if (tabs.active?.isAnswering) void tabs.active.stop();
+	else if (tabs.active?.compared) tabs.active.closeComparison();
 	else return false;
 	return true;
 }

@@ -69,6 +69,8 @@ export class Workspace {
 	/** Whether the active tab's settings are shown. */
 	isTabSettingsOpen = $state(false);
 	dialog = $state<WindowDialog | null>(null);
+	/** Tabs whose latest answers stand beside each other, and the tab in whose place they do. */
+	beside = $state.raw<{ from: string; ids: readonly string[] } | null>(null);
 	/** Commands that the palette ran since the window opened, latest first. */
 	recentCommands: readonly string[] = [];
 
@@ -369,12 +371,14 @@ export class Workspace {
 		});
 	}
 
-	/** Sends what is typed in `from` in several tabs at once; it leaves the composer of `from` if that is one of them. */
+	/** Sends what is typed in `from` in several tabs at once, and shows the answers beside each other. */
 	async askTabs(from: ChatTab, ids: readonly string[]): Promise<void> {
 		const { text } = from.draft;
 		const asked = this.tabs.open.filter((tab) => ids.includes(tab.id));
 		await Promise.all(asked.map((tab) => (tab === from ? tab.send() : tab.ask(text))));
-		this.notices.say(t('fanOut:asked', { count: asked.length }));
+		// Asked elsewhere only: it leaves the composer all the same.
+		if (!asked.includes(from)) from.draft.write('');
+		this.beside = { from: from.id, ids: asked.map(({ id }) => id) };
 	}
 
 	/** Opens the choice of answers that one question may get at once. */

@@ -1,4 +1,4 @@
-import { count } from '../format';
+import { count, listed, tokens as tokenCount } from '../format';
 import { t } from '../i18n/language.svelte';
 import type { AttachmentKind, AttachmentView } from '../ipc/wire';
 
@@ -16,8 +16,6 @@ export function kindWord(kind: AttachmentKind): string {
 /** "7 pages, 810 tokens"; characters where no model says how many tokens it is. */
 export function attachmentWords({ pages, tokens, chars }: AttachmentView): string {
 	const size =
-		tokens === null
-			? t('attachments:chars', { count: chars, shown: count(chars) })
-			: t('attachments:tokens', { count: tokens, shown: count(tokens) });
-	return pages === null ? size : `${t('attachments:pages', { count: pages })}, ${size}`;
+		tokens === null ? t('attachments:chars', { count: chars, shown: count(chars) }) : tokenCount(tokens);
+	return pages === null ? size : listed([t('attachments:pages', { count: pages }), size]);
 }

@@ -1,5 +1,6 @@
 import { t } from '../i18n/language.svelte';
 import type { SamplingSettings } from '../ipc/wire';
+import { shortDecimal } from '../settings/numberRules';
 import { checkForm, formOf } from '../settings/samplingRules';
 
 /** In what the answers of a fan-out differ. */
@@ -28,7 +29,10 @@ export function startingLines(base: SamplingSettings): Record<TypedKind, string[
 	return {
 		seeds: [base.seed ?? drawnSeed(), drawnSeed(), drawnSeed()],
 		temperatures: ['0', '0.7', '1.2'],
-		systemPrompts: [base.systemPrompt, ''],
+		systemPrompts: [
+			base.systemPrompt,
+			base.systemPrompt.trim() === '' ? t('fanOut:exampleSystemPrompt') : '',
+		],
 	};
 }
 
@@ -82,15 +86,13 @@ const said: { [K in keyof Compared]: (value: Compared[K]) => string } = {
 		text.trim() === ''
 			? t('fanOut:noSystemPrompt')
 			: t('fanOut:systemPrompt', { text: text.trim().slice(0, 48) }),
-	temperature: (value) => t('fanOut:temperature', { value: short(value) }),
-	topP: (value) => t('fanOut:topP', { value: short(value) }),
+	temperature: (value) => t('fanOut:temperature', { value: shortDecimal(value) }),
+	topP: (value) => t('fanOut:topP', { value: shortDecimal(value) }),
 	topK: (value) => t('fanOut:topK', { value }),
-	minP: (value) => t('fanOut:minP', { value: short(value) }),
+	minP: (value) => t('fanOut:minP', { value: shortDecimal(value) }),
 	seed: (seed) => (seed === null ? t('fanOut:drawnSeed') : t('fanOut:seed', { seed })),
 	maxTokens: (value) => t('fanOut:maxTokens', { value }),
 };
-
-const short = (value: number) => String(Number(value.toFixed(2)));
 
 /** In what an answer differs from those beside it; its seed if it differs in nothing else. */
 export function variantWords(
