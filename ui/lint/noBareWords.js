@@ -22,7 +22,9 @@ const wordy = new Set([
 
 /** Whether a text says something in a language: letters that are neither a name nor a key of the catalogue. */
 function saysSomething(text) {
-	if (/^[a-zA-Z]+:[a-zA-Z0-9]+$/.test(text)) return false;
+	const isKey = /^[a-zA-Z]+:[a-zA-Z0-9]+$/.test(text);
+	const isCode = /^\s*[{[]/.test(text);
+	if (isKey || isCode) return false;
 	return /\p{L}{2}|\p{Script=Han}/u.test(text.replace(names, ''));
 }
 
