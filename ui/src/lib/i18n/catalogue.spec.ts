@@ -10,7 +10,7 @@ function keysOf(words: Record<string, string>): Set<string> {
 
 /** What a text leaves open, such as `{{count}}`, and its tags. */
 function slotsOf(text: string): string[] {
-	return (text.match(/\{\{[^}]+\}\}/g) ?? []).map((slot) => slot.replace(/\s/g, '')).sort();
+	return (text.match(/\{\{[^}]+\}\}|<\/?m>/g) ?? []).map((slot) => slot.replace(/\s/g, '')).sort();
 }
 
 const others = Object.keys(catalogues).filter((language) => language !== 'en');
