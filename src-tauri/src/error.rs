@@ -169,6 +169,17 @@ pub enum AppError {
     /// The server of a tab ended an answer because of a fault that it does not name.
     #[error("the server says that the answer ended with an error")]
     RemoteEndedBadly,
+    /// The local server cannot listen.
+    #[error("port {port} of this computer cannot be used")]
+    ServerPort {
+        /// The port.
+        port: u16,
+        /// Why.
+        source: Arc<io::Error>,
+    },
+    /// The local server's key was taken out of the place where it was kept.
+    #[error("the local server's key is gone: renew it")]
+    ServerKeyGone,
     /// An id that names no server.
     #[error("there is no server \"{given}\"")]
     UnknownServer {
@@ -290,7 +301,8 @@ impl AppError {
             Self::EngineThread(_) => ErrorCode::EngineFailed,
             Self::Engine(error) => engine_code(error),
             Self::History(error) => history_code(error),
-            Self::Keychain(_) => ErrorCode::KeychainFailed,
+            Self::Keychain(_) | Self::ServerKeyGone => ErrorCode::KeychainFailed,
+            Self::ServerPort { .. } => ErrorCode::ServerPortTaken,
             Self::Remote(error) => server_code(error),
             Self::RemoteFiltered => ErrorCode::RemoteRefused,
             Self::RemoteEndedBadly => ErrorCode::RemoteFault,

@@ -20,6 +20,7 @@ pub mod keychain;
 mod language;
 mod last_end;
 pub mod local_engine;
+pub mod local_server;
 mod logging;
 mod menu;
 pub mod model_library;
@@ -105,6 +106,7 @@ fn compose(app: &mut App) -> Result<(), tauri::Error> {
     tauri::async_runtime::spawn(async move {
         // Opened first: the engine starts in the stored mode. A failure is told by the UI's first call.
         let _ = state.history().await;
+        state.server.start_if_enabled().await;
         state.engine.restart().await;
     });
     signals::exit_when_asked(app.handle().clone());
@@ -116,7 +118,8 @@ fn shut_down(state: AppState) {
     tracing::info!("Braid exits");
     state.requests.stop_all(StopCause::AppExit);
     tauri::async_runtime::block_on(async {
-        let unfinished = state.requests.drained(DRAIN_LIMIT).await;
+        // Its streams end with words as long as it still runs.
+        let (unfinished, ()) = tokio::join!(state.requests.drained(DRAIN_LIMIT), state.server.stop());
         if unfinished > 0 {
             tracing::warn!(
                 unfinished,

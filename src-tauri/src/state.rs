@@ -25,6 +25,7 @@ use crate::{
     keychain::Keys,
     last_end,
     local_engine::LocalEngine,
+    local_server::LocalServer,
     model_library::ModelLibrary,
     remote::RemoteServers,
     requests::Requests,
@@ -52,6 +53,8 @@ pub struct AppState {
     pub keys: Keys,
     /// Servers that answer instead of the engine.
     pub remotes: RemoteServers,
+    /// Braid as a server.
+    pub server: LocalServer,
     /// Settings of the app.
     pub settings: Arc<SettingsStore>,
     /// The benchmark's latest report.
@@ -68,11 +71,13 @@ impl AppState {
     /// that no keychain keeps lie beside it.
     pub fn new(database: PathBuf, engine: Arc<LocalEngine>, library: ModelLibrary) -> Self {
         let keys = Keys::new(database.parent().map(Path::to_path_buf).unwrap_or_default());
+        let requests = Requests::default();
         Self {
+            server: LocalServer::new(engine.clone(), requests.clone(), keys.clone()),
             engine,
             library,
             attachments: Arc::default(),
-            requests: Requests::default(),
+            requests,
             remotes: RemoteServers::new(keys.clone()),
             keys,
             settings: Arc::default(),
@@ -100,6 +105,7 @@ impl AppState {
         let settings = self.settings.read_from(&history).await?;
         self.library.read_from(&history).await?;
         self.remotes.read_from(&history).await?;
+        self.server.read_from(&history).await?;
         self.engine.set_gate_mode(to_engine_mode(settings.gate_mode)).await;
         self.engine.set_overlap(to_engine_overlap(settings.overlap)).await;
         if let Some(folder) = self.database.parent() {

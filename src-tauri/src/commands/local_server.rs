@@ -3,7 +3,7 @@
 use protocol::{LocalServerSettings, LocalServerStatus};
 use tauri::State;
 
-use super::{CommandResult, not_built};
+use super::CommandResult;
 use crate::state::AppState;
 
 /// How the server is.
@@ -12,8 +12,10 @@ use crate::state::AppState;
 /// The history's.
 #[tauri::command]
 #[specta::specta]
-pub async fn read_local_server(_state: State<'_, AppState>) -> CommandResult<LocalServerStatus> {
-    not_built()
+pub async fn read_local_server(state: State<'_, AppState>) -> CommandResult<LocalServerStatus> {
+    // Read with the history.
+    state.history().await?;
+    Ok(state.server.status().await)
 }
 
 /// Switches the server on or off, or moves it to another port. That it cannot listen is told in the status.
@@ -23,10 +25,10 @@ pub async fn read_local_server(_state: State<'_, AppState>) -> CommandResult<Loc
 #[tauri::command]
 #[specta::specta]
 pub async fn write_local_server(
-    _state: State<'_, AppState>,
-    _settings: LocalServerSettings,
+    state: State<'_, AppState>,
+    settings: LocalServerSettings,
 ) -> CommandResult<LocalServerStatus> {
-    not_built()
+    Ok(state.server.write(state.history().await?, settings).await?)
 }
 
 /// Makes another key; the one before is refused from now on.
@@ -35,6 +37,6 @@ pub async fn write_local_server(
 /// `KeychainFailed`, the history's.
 #[tauri::command]
 #[specta::specta]
-pub async fn renew_local_server_key(_state: State<'_, AppState>) -> CommandResult<LocalServerStatus> {
-    not_built()
+pub async fn renew_local_server_key(state: State<'_, AppState>) -> CommandResult<LocalServerStatus> {
+    Ok(state.server.renew_key(state.history().await?).await?)
 }

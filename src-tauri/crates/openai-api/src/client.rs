@@ -19,7 +19,7 @@ use reqwest::{
 };
 
 pub use address::Address;
-pub use error::{ClientError, innermost};
+pub use error::ClientError;
 pub use models::Model;
 pub use stream::ChatStream;
 

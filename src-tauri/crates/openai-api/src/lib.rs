@@ -8,12 +8,14 @@
 //!
 //! Flow of an answer, as a client: [`client::Client::chat`] sends a [`request::ChatRequest`] -> bytes ->
 //! [`sse::SseDecoder`] -> events -> [`client::ChatEvent`]. Dropping the stream drops the connection, which is how an
-//! answer is stopped.
+//! answer is stopped. As a server: HTTP -> [`server::Asked`] -> a [`server::Answerer`] -> events -> HTTP; a client that
+//! goes away drops the events.
 
 pub mod client;
 pub mod request;
 pub mod response;
 mod secret;
+pub mod server;
 pub mod sse;
 
 pub use secret::Secret;

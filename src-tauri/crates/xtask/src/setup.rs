@@ -80,13 +80,13 @@ pub fn run(workspace: &Workspace, purpose: Purpose, rerun: Rerun) -> Result<(), 
     Ok(())
 }
 
-/// Makes the Python environment of the benchmark's peers.
+/// Makes the Python environment of the peers that benchmark and tests need.
 ///
 /// # Errors
 /// The step that failed.
 pub fn install_peers(workspace: &Workspace) -> Result<(), StepFailure> {
     let _lock = lock(workspace).in_step("setup lock")?;
-    timed("benchmark peers", || peers::install(workspace))
+    timed("peers", || peers::install(workspace))
 }
 
 /// One setup at a time; the second waits, then finds everything done.

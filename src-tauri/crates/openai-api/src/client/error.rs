@@ -1,6 +1,6 @@
 //! Why a server did not answer, or no further.
 
-use std::{error::Error, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 /// Why a request to a server failed. No variant holds the key.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -113,22 +113,8 @@ impl ClientError {
     pub(super) fn reading(host: &str, error: reqwest::Error) -> Self {
         Self::BrokeOff { host: host.to_owned(), source: Some(Arc::new(error.without_url())) }
     }
-
-    /// Whether the server took no word of the request.
-    pub fn is_unreachable(&self) -> bool {
-        matches!(self, Self::Unreachable { .. } | Self::Silent { .. })
-    }
 }
 
 fn after_colon(words: &str) -> String {
     if words.is_empty() { String::new() } else { format!(": {words}") }
-}
-
-/// What a transport error comes down to: its innermost cause.
-pub fn innermost(error: &dyn Error) -> String {
-    let mut last = error;
-    while let Some(source) = last.source() {
-        last = source;
-    }
-    last.to_string()
 }

@@ -1,4 +1,5 @@
-//! The benchmark's peers: a Python environment with mlx-lm on the same MLX and the same BLAS as Braid.
+//! The peers of benchmark and tests: a Python environment with mlx-lm on the same MLX and the same BLAS as Braid, and
+//! OpenAI's client.
 
 use std::{
     fs,
@@ -34,7 +35,7 @@ pub fn install(workspace: &Workspace) -> Result<Outcome, XtaskError> {
     if stamps.is_current("peers", &fingerprint, std::slice::from_ref(&python)) {
         return Ok(Outcome::AlreadyDone);
     }
-    announce("installing mlx-lm and what it needs (200 MB)");
+    announce("installing mlx-lm, OpenAI's client and what they need (200 MB)");
     remove_dir_if_there(&folder)?;
     // Without pip of its own: Debian keeps ensurepip in another package, and the machine's pip can serve it.
     run(command("python3", ["-m", "venv", "--without-pip"]).arg(&folder))?;
@@ -46,7 +47,7 @@ pub fn install(workspace: &Workspace) -> Result<Outcome, XtaskError> {
         mlx::use_openblas(&site_packages(&folder)?.join("mlx_cpu.libs"))?;
     }
     stamps.set("peers", &fingerprint)?;
-    Ok(Outcome::Done("mlx-lm in .mlx/peers".into()))
+    Ok(Outcome::Done("mlx-lm and OpenAI's client in .mlx/peers".into()))
 }
 
 /// `lib/python3.X/site-packages` of an environment.

@@ -1,5 +1,7 @@
 //! The steps of `cargo xtask test`.
 
+use std::process::Command;
+
 use super::plan::{Platform, Step};
 use crate::{
     arrows,
@@ -86,6 +88,13 @@ pub const STEPS: &[Step] = &[
         work: bindings,
     },
     Step {
+        name: "peers",
+        claim: "mlx-lm's server answers a tab, and OpenAI's own client the local server",
+        needs: &["build"],
+        platform: Platform::Any,
+        work: peers,
+    },
+    Step {
         name: "real-app",
         claim: "the real app answers with the real model in a virtual display (WebDriver)",
         needs: &["build"],
@@ -137,16 +146,31 @@ fn rust_tests(workspace: &Workspace) -> Result<(), StepFailure> {
     run(&mut cargo).in_step("rust-tests")
 }
 
-/// Also fails when the test is not there: a filter that matches nothing would pass.
 fn bindings(workspace: &Workspace) -> Result<(), StepFailure> {
-    const TEST: &str = "bindings_are_current";
-    let said =
-        capture(&mut workspace.cargo(["test", "--workspace", "--all-targets", TEST])).in_step("bindings")?;
-    if said.lines().any(|line| line.contains(TEST) && line.ends_with("... ok")) {
-        return Ok(());
+    let mut cargo = workspace.cargo(["test", "--workspace", "--all-targets", "bindings_are_current"]);
+    passing(&mut cargo, &["bindings_are_current"]).in_step("bindings")
+}
+
+fn peers(workspace: &Workspace) -> Result<(), StepFailure> {
+    setup::install_peers(workspace)?;
+    let mut cargo = workspace.cargo(["test", "--workspace", "--all-targets", "peers_", "--", "--ignored"]);
+    cargo.env("BRAID_STARTER_MODEL", setup::starter_model(workspace));
+    cargo.env("BRAID_PEER_PYTHON", setup::peer_python(workspace)).env("RUST_TEST_THREADS", "1");
+    passing(&mut cargo, &["peers_mlx_lms_server", "peers_openais_client"]).in_step("peers")
+}
+
+/// Runs tests. Also fails when one of those named is not there: a filter that matches nothing would pass.
+fn passing(cargo: &mut Command, tests: &[&str]) -> Result<(), XtaskError> {
+    let said = capture(cargo)?;
+    for test in tests {
+        if !said.lines().any(|line| line.contains(test) && line.ends_with("... ok")) {
+            return Err(XtaskError::Absent {
+                what: format!("the test {test}"),
+                place: "the workspace".into(),
+            });
+        }
     }
-    Err(XtaskError::Absent { what: format!("the test {TEST}"), place: "the workspace".into() })
-        .in_step("bindings")
+    Ok(())
 }
 
 fn real_app(workspace: &Workspace) -> Result<(), StepFailure> {

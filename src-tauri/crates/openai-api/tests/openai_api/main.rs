@@ -1,0 +1,5 @@
+//! Both ends of the API on loopback: the client against scripted servers, the server against the client and raw sockets.
+
+mod client;
+mod scripted;
+mod server;
