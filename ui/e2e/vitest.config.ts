@@ -1,6 +1,9 @@
+import { svelte } from '@sveltejs/vite-plugin-svelte';
 import { defineConfig } from 'vitest/config';
 
 export default defineConfig({
+	// The table of shortcuts reads the language, which is a rune.
+	plugins: [svelte()],
 	test: {
 		include: ['e2e/*.e2e.ts'],
 		globalSetup: ['e2e/previewServer.ts'],
