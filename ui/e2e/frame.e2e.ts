@@ -274,6 +274,9 @@ test('the welcome lets one type at once, goes by itself, and does not come back'
 	expect(await page.getByTestId('composer').inputValue()).toBe('Hello');
 	expect(await seriousFindings(page)).toEqual([]);
 	await page.screenshot({ path: `${pictures}/welcome.png` });
+	await page.setViewportSize({ width: 640, height: 450 });
+	const field = await page.getByTestId('composer').boundingBox();
+	expect((field?.y ?? 999) + (field?.height ?? 0), 'it is never in the way').toBeLessThan(450);
 	await page.keyboard.press('Enter');
 	await page.getByTestId('receipt').waitFor();
 	await page.keyboard.press('Control+t');

@@ -112,7 +112,7 @@ export class Workspace {
 		if (lastEnd.kind === 'clean' || (interruptedAnswers > 0 && lastEnd.place === null)) return;
 		const place = lastEnd.place === null ? '' : ` ${t('app:brokeAt', { place: lastEnd.place })}`;
 		this.notices.say(t('app:endedAbruptly') + place, {
-			action: { label: t('app:openDiagnostics'), run: () => (this.screen = 'settings') },
+			action: { label: t('app:openDiagnostics'), run: () => this.showSettings('help') },
 		});
 	}
 

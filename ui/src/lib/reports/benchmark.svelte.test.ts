@@ -22,6 +22,13 @@ it('keeps the report of before when it is cancelled', async () => {
 	await running;
 	expect(benchmark.report).toBe(before);
 	expect([benchmark.isRunning, benchmark.isCancelling, benchmark.failure]).toEqual([false, false, null]);
+	expect(benchmark.wasInterrupted).toBe(false);
+});
+
+it('says that an answer came first', async () => {
+	const benchmark = new Benchmark(stubBackend({ runBenchmark: async () => null }));
+	await benchmark.start();
+	expect([benchmark.wasInterrupted, benchmark.report]).toEqual([true, null]);
 });
 
 it('says why it cannot start', async () => {

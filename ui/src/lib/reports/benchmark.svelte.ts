@@ -8,6 +8,8 @@ export class Benchmark {
 	progress = $state.raw<BenchmarkProgress | null>(null);
 	report = $state.raw<BenchmarkReport | null>(null);
 	failure = $state.raw<CommandFailure | null>(null);
+	/** Whether the latest one ended because an answer was asked for, which comes first. */
+	wasInterrupted = $state(false);
 	#backend: Backend;
 
 	constructor(backend: Backend) {
@@ -19,9 +21,11 @@ export class Benchmark {
 		if (this.isRunning) return;
 		this.isRunning = true;
 		this.failure = null;
+		this.wasInterrupted = false;
 		try {
-			this.report =
-				(await this.#backend.runBenchmark((progress) => (this.progress = progress))) ?? this.report;
+			const report = await this.#backend.runBenchmark((progress) => (this.progress = progress));
+			this.wasInterrupted = report === null && !this.isCancelling;
+			this.report = report ?? this.report;
 		} catch (thrown) {
 			this.failure = asFailure(thrown);
 		} finally {

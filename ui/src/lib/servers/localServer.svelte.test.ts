@@ -44,5 +44,6 @@ it('writes a call that names address and key', () => {
 	const call = exampleCall('http://127.0.0.1:1/v1', 'k', 'm');
 	expect(call).toContain('curl http://127.0.0.1:1/v1/chat/completions');
 	expect(call).toContain('Bearer k');
-	expect(call).toContain('"model": "m"');
+	expect(call).toContain('"model":"m"');
+	expect(exampleCall('a', 'k', "it's"), 'one quote cannot end the argument').toContain("it'\\''s");
 });

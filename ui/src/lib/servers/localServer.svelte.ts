@@ -50,10 +50,11 @@ export class LocalServer {
 
 /** A call of the server that can be pasted into a terminal. */
 export function exampleCall(address: string, key: string, model: string): string {
+	const body = { model, messages: [{ role: 'user', content: 'Hello' }] };
 	return [
 		`curl ${address}/chat/completions \\`,
 		`  -H "Authorization: Bearer ${key}" \\`,
 		`  -H "Content-Type: application/json" \\`,
-		`  -d '{"model": "${model}", "messages": [{"role": "user", "content": "Hello"}]}'`,
+		`  -d '${JSON.stringify(body).replaceAll("'", "'\\''")}'`,
 	].join('\n');
 }
