@@ -5,6 +5,8 @@
 mod fairness;
 mod jitter;
 mod modes;
+mod overlay;
 mod schema_sweep;
+mod sharing;
 mod soak;
 mod support;
