@@ -15,8 +15,8 @@ use std::{
     sync::Arc,
 };
 
-use history::{AttachmentId, AttachmentKind, ConversationId, HistoryError, NewAttachment};
-use protocol::{AttachmentView, ConversationView};
+use history::{AttachmentId, AttachmentKind, ConversationId, HistoryError, Message, NewAttachment};
+use protocol::{AttachmentView, ConversationView, MessageView};
 
 pub use counts::count_tokens;
 pub use prompt::{fence_around, spell_out};
@@ -161,6 +161,13 @@ pub async fn fill_in_tokens(state: &AppState, stored: &history::Conversation, vi
     let known = state.attachments.counts.soon(&state.engine, history, wanted).await;
     for (stored, view) in pairs {
         view.tokens = known.get(&stored.text).copied();
+    }
+}
+
+/// Fills in the tokens of a message's attachments that are known now.
+pub fn fill_in_known_tokens(state: &AppState, stored: &Message, view: &mut MessageView) {
+    for (stored, view) in stored.attachments.iter().zip(&mut view.attachments) {
+        view.tokens = state.attachments.counts.known(&state.engine, stored.text);
     }
 }
 

@@ -58,7 +58,7 @@ pub async fn start(
     let turn = history.begin_turn(id, stored.active_leaf, &request.text, &json).await?;
     let owned = Owned::new(history, ticket, turn.answer);
     name_after(history, &stored, &request.text).await;
-    let (started, path) = started(history, id, turn).await?;
+    let (started, path) = started(state, history, id, turn).await?;
     owned.answer(state, Asked::new(id, &path, settings, arrived_at), Arc::new(sink));
     Ok(started)
 }
@@ -91,7 +91,7 @@ pub async fn edit(
         other => other.into(),
     })?;
     let owned = Owned::new(history, ticket, turn.answer);
-    let (started, path) = started(history, id, turn).await?;
+    let (started, path) = started(state, history, id, turn).await?;
     owned.answer(state, Asked::new(id, &path, settings, arrived_at), Arc::new(sink));
     Ok(started)
 }
@@ -232,6 +232,7 @@ async fn name_after(history: &History, stored: &Conversation, text: &str) {
 
 /// Both messages of a turn as the UI shows them, and the path up to the question as the model reads it.
 async fn started(
+    state: &AppState,
     history: &History,
     id: ConversationId,
     turn: Turn,
@@ -240,7 +241,8 @@ async fn started(
     let (Some(answer), Some(question)) = (path.pop(), path.last()) else {
         return Err(HistoryError::MessageNotFound(turn.answer).into());
     };
-    let (user_message, answer) = (conversation::message(question), conversation::message(&answer));
+    let (mut user_message, answer) = (conversation::message(question), conversation::message(&answer));
+    attachments::fill_in_known_tokens(state, question, &mut user_message);
     attachments::spell_out(history, &mut path).await?;
     Ok((StartedGeneration { user_message, answer }, path))
 }

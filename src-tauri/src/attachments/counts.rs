@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use engine::EnginePhase;
 use history::{AttachmentId, History, TextId};
 use text::{SpecialTokens, Tokenizer};
 
@@ -40,6 +41,12 @@ impl TokenCounts {
         let tokens = tokenise(tokenizer, text).await?;
         self.lock().tokens.insert(key, tokens);
         Some(tokens)
+    }
+
+    /// What is known of a stored text now.
+    pub fn known(&self, engine: &LocalEngine, id: TextId) -> Option<u32> {
+        let (_, model) = reader(engine)?;
+        self.lock().tokens.get(&(model, id)).copied()
     }
 
     /// What is known of stored texts within a moment; the others go on being counted, one after the other.
@@ -106,7 +113,10 @@ pub async fn count_tokens(engine: &LocalEngine, text: String) -> Option<u32> {
 
 fn reader(engine: &LocalEngine) -> Option<(Tokenizer, PathBuf)> {
     match &*engine.link().borrow() {
-        EngineLink::Running(running) => Some((running.tokenizer.clone(), running.model.path.clone())),
+        EngineLink::Running(running) => {
+            let is_unloaded = matches!(running.handle.status().borrow().phase, EnginePhase::Unloaded);
+            (!is_unloaded).then(|| (running.tokenizer.clone(), running.model.path.clone()))
+        }
         EngineLink::Starting | EngineLink::Unavailable(_) => None,
     }
 }

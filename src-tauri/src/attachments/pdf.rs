@@ -141,9 +141,13 @@ pub fn run_reader() -> i32 {
 }
 
 fn report(pdf: &[u8]) -> Report {
-    let Ok(mut document) = Document::load_mem(pdf) else { return Report::Damaged };
-    // Most encrypted PDFs forbid something and open for everyone: their password is empty.
-    if document.is_encrypted() && document.decrypt("").is_err() {
+    let mut document = match Document::load_mem(pdf) {
+        Ok(document) => document,
+        Err(pdf_extract::Error::InvalidPassword) => return Report::Encrypted,
+        Err(_) => return Report::Damaged,
+    };
+    // Most encrypted PDFs forbid something and open for everyone: their password is empty, and loading takes that.
+    if document.trailer.get(b"Encrypt").is_ok() && document.decrypt("").is_err() {
         return Report::Encrypted;
     }
     let pages = document.get_pages();

@@ -52,10 +52,10 @@ pub async fn fan_out(
     let question = path.last().ok_or(HistoryError::MessageNotFound(turn.user_message))?;
     let first = turn.answers.first().ok_or(HistoryError::MessageNotFound(turn.user_message))?;
     let answers = history.versions(id, *first).await?;
-    let started = StartedFanOut {
-        user_message: conversation::message(question),
-        answers: answers.iter().map(conversation::message).collect(),
-    };
+    let mut user_message = conversation::message(question);
+    attachments::fill_in_known_tokens(state, question, &mut user_message);
+    let started =
+        StartedFanOut { user_message, answers: answers.iter().map(conversation::message).collect() };
     attachments::spell_out(history, &mut path).await?;
     let sink: SharedSink = Arc::new(sink);
     for (owned, variant) in owned.into_iter().zip(variants) {

@@ -1,10 +1,9 @@
 //! What the importers of other programs' files share.
 
-use protocol::{SamplingSettings, SkipReason};
-use serde_json::value::RawValue;
+use protocol::SkipReason;
 
 use super::file::{FileConversation, FileMessage, FileRole};
-use crate::{convert::conversation::title_of, error::AppError, settings_store::to_json};
+use crate::convert::conversation::title_of;
 
 /// Characters of all messages of a conversation at most: copies for branches must not grow without end.
 const MAX_TOTAL_CHARS: usize = 256 << 20;
@@ -12,8 +11,10 @@ const MAX_TOTAL_CHARS: usize = 256 << 20;
 /// A conversation of another program.
 #[derive(Debug)]
 pub struct Foreign {
-    /// What can be stored of it.
+    /// What can be stored of it, without settings.
     pub conversation: FileConversation,
+    /// Instructions placed before it; empty for none.
+    pub system_prompt: String,
     /// Parts that Braid cannot hold.
     pub left_out_parts: u32,
 }
@@ -176,13 +177,13 @@ impl Tree {
             created_at_ms,
             updated_at_ms: about.updated_at_ms.or(latest).unwrap_or(created_at_ms),
             is_pinned: about.is_pinned,
-            settings: about.settings,
+            settings: None,
             draft: String::new(),
             draft_attachments: Vec::new(),
             active: about.active.map(Place::message),
             messages: self.messages,
         };
-        Ok(Foreign { conversation, left_out_parts: self.left_out_parts })
+        Ok(Foreign { conversation, system_prompt: about.system_prompt, left_out_parts: self.left_out_parts })
     }
 }
 
@@ -193,7 +194,7 @@ pub struct About {
     pub created_at_ms: Option<i64>,
     pub updated_at_ms: Option<i64>,
     pub is_pinned: bool,
-    pub settings: Option<Box<RawValue>>,
+    pub system_prompt: String,
     pub active: Option<Place>,
 }
 
@@ -211,21 +212,6 @@ fn add_paragraph(text: &mut String, paragraph: &str) {
 pub fn shown_title(title: &str) -> Option<String> {
     let line = title_of(title);
     (!line.is_empty()).then_some(line)
-}
-
-/// Settings for new conversations with another system prompt; `None` without one.
-///
-/// # Errors
-/// [`AppError::Json`].
-pub fn settings_with(
-    new_conversation: &SamplingSettings,
-    system_prompt: &str,
-) -> Result<Option<Box<RawValue>>, AppError> {
-    if system_prompt.trim().is_empty() {
-        return Ok(None);
-    }
-    let settings = SamplingSettings { system_prompt: system_prompt.to_owned(), ..new_conversation.clone() };
-    Ok(RawValue::from_string(to_json("sampling settings", &settings)?).ok())
 }
 
 /// Unix milliseconds within the years 1970 to 9999.

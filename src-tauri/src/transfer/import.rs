@@ -10,7 +10,7 @@ use history::{ConversationId, History, HistoryError, Origin};
 use protocol::{
     ConversationImportReport, ImportSource, ImportedConversation, SamplingSettings, SkipReason, SkippedImport,
 };
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, value::RawValue};
 use tokio::runtime::Handle;
 use zip::{ZipArchive, result::ZipError};
 
@@ -24,6 +24,7 @@ use super::{
 use crate::{
     convert::{self, conversation::word},
     error::{AppError, in_full},
+    settings_store::to_json,
     state::AppState,
 };
 
@@ -203,7 +204,9 @@ impl Import<'_> {
         let read = serde_json::from_slice(json).or_else(|_| serde_json::from_str(&mended(json)));
         match read {
             Ok(conversation) => {
-                self.store(name, ImportSource::Braid, Foreign { conversation, left_out_parts: 0 })
+                let system_prompt = String::new();
+                let own = Foreign { conversation, system_prompt, left_out_parts: 0 };
+                self.store(name, ImportSource::Braid, own)
             }
             Err(error) => {
                 self.skip(name, None, SkipReason::Unreadable, place_of(&error));
@@ -226,9 +229,9 @@ impl Import<'_> {
     /// A value that may be a conversation of another program.
     fn foreign(&mut self, name: &str, value: &Value, found: &mut Found) -> Result<(), AppError> {
         let (source, read) = if openai::is_one(value) {
-            (ImportSource::OpenAi, openai::read(value, &self.new_conversation))
+            (ImportSource::OpenAi, openai::read(value))
         } else if lm_studio::is_one(value) {
-            (ImportSource::LmStudio, lm_studio::read(value, &self.new_conversation))
+            (ImportSource::LmStudio, lm_studio::read(value))
         } else {
             found.others += 1;
             return Ok(());
@@ -244,7 +247,7 @@ impl Import<'_> {
     }
 
     fn store(&mut self, name: &str, source: ImportSource, foreign: Foreign) -> Result<(), AppError> {
-        let Foreign { conversation, left_out_parts } = foreign;
+        let Foreign { mut conversation, system_prompt, left_out_parts } = foreign;
         let title = super::foreign::shown_title(&conversation.title);
         if conversation.messages.is_empty() && conversation.draft.is_empty() {
             self.skip(name, title, SkipReason::Empty, "it has no message".into());
@@ -260,6 +263,11 @@ impl Import<'_> {
         if self.is_here(source, &origin)? {
             self.skip(name, title, SkipReason::AlreadyHere, "imported before, and the same since".into());
             return Ok(());
+        }
+        // After the digest: what is set for new conversations may change between two imports of the same file.
+        if !system_prompt.trim().is_empty() {
+            let settings = SamplingSettings { system_prompt, ..self.new_conversation.clone() };
+            conversation.settings = RawValue::from_string(to_json("sampling settings", &settings)?).ok();
         }
         let messages = convert::count(conversation.messages.len());
         let new = file::to_history(conversation, origin);

@@ -4,12 +4,12 @@
 //! Source: public programs that read these files, which their maker calls internal; every field may be missing or of
 //! another type.
 
-use protocol::{SamplingSettings, SkipReason};
+use protocol::SkipReason;
 use serde_json::Value;
 
 use super::{
     file::FileRole,
-    foreign::{About, Foreign, Place, Refused, Said, Tree, plausible_ms, settings_with, shown_title},
+    foreign::{About, Foreign, Place, Refused, Said, Tree, plausible_ms, shown_title},
 };
 
 /// The field of a chat's own settings that holds its system prompt.
@@ -29,7 +29,7 @@ pub fn is_one(value: &Value) -> bool {
 ///
 /// # Errors
 /// Why it cannot be.
-pub fn read(value: &Value, new_conversation: &SamplingSettings) -> Result<Foreign, Refused> {
+pub fn read(value: &Value) -> Result<Foreign, Refused> {
     let title = text_of(value, "name").unwrap_or_default();
     let refused = |(reason, detail)| Refused { title: shown_title(title), reason, detail };
     let created_at_ms = value.get("createdAt").and_then(Value::as_f64).and_then(plausible_ms);
@@ -38,7 +38,6 @@ pub fn read(value: &Value, new_conversation: &SamplingSettings) -> Result<Foreig
     for message in value.get("messages").and_then(Value::as_array).into_iter().flatten() {
         after = add_message(&mut tree, after, message, created_at_ms.unwrap_or_default()).map_err(refused)?;
     }
-    let settings = settings_with(new_conversation, system_prompt(value));
     tree.finish(About {
         // Its name is the moment at which it began, also as a file.
         id: created_at_ms.map(|ms| ms.to_string()).unwrap_or_default(),
@@ -49,7 +48,7 @@ pub fn read(value: &Value, new_conversation: &SamplingSettings) -> Result<Foreig
             .filter_map(|field| value.get(field).and_then(Value::as_f64).and_then(plausible_ms))
             .max(),
         is_pinned: value.get("pinned") == Some(&Value::Bool(true)),
-        settings: settings.map_err(|error| refused((SkipReason::Unreadable, error.to_string())))?,
+        system_prompt: system_prompt(value).to_owned(),
         active: after,
     })
 }

@@ -6,12 +6,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use protocol::{SamplingSettings, SkipReason};
+use protocol::SkipReason;
 use serde_json::{Map, Value};
 
 use super::{
     file::FileRole,
-    foreign::{About, Foreign, Place, Refused, Said, Tree, plausible_ms, settings_with, shown_title},
+    foreign::{About, Foreign, Place, Refused, Said, Tree, plausible_ms, shown_title},
 };
 
 /// Whether a value has the shape of such a conversation.
@@ -23,7 +23,7 @@ pub fn is_one(value: &Value) -> bool {
 ///
 /// # Errors
 /// Why it cannot be.
-pub fn read(value: &Value, new_conversation: &SamplingSettings) -> Result<Foreign, Refused> {
+pub fn read(value: &Value) -> Result<Foreign, Refused> {
     let title = text_of(value, "title").unwrap_or_default();
     let refused = |(reason, detail)| Refused { title: shown_title(title), reason, detail };
     let Some(mapping) = value.get("mapping").and_then(Value::as_object) else {
@@ -35,14 +35,17 @@ pub fn read(value: &Value, new_conversation: &SamplingSettings) -> Result<Foreig
     let current = text_of(value, "current_node").unwrap_or_default();
     let active = walk.places.get(current).copied().flatten();
     let id = text_of(value, "conversation_id").or(text_of(value, "id")).unwrap_or_default();
-    let settings = settings_with(new_conversation, &walk.system.join("\n\n"));
     walk.tree.finish(About {
         id: id.to_owned(),
         title: title.to_owned(),
         created_at_ms,
         updated_at_ms: seconds_of(value, "update_time"),
         is_pinned: value.get("is_starred") == Some(&Value::Bool(true)),
-        settings: settings.map_err(|error| refused((SkipReason::Unreadable, error.to_string())))?,
+        system_prompt: walk.system.join(
+            "
+
+",
+        ),
         active,
     })
 }

@@ -125,6 +125,7 @@ async fn what_is_attached_is_read_by_the_model_with_the_question_and_in_later_tu
     let (started, recorder) = app.send(&conversation, "What is it?").await.unwrap();
     recorder.wait_for_end().await;
     assert_eq!(started.user_message.text, "What is it?", "the message stays what was typed");
+    assert_eq!(started.user_message.attachments[0], expected, "with what is known of it");
     let names: Vec<_> = started.user_message.attachments.iter().map(|file| file.name.as_str()).collect();
     assert_eq!(names, ["main.rs", "pasted"]);
 

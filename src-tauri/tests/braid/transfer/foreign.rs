@@ -136,6 +136,9 @@ async fn a_chatgpt_export_comes_with_branches_times_instructions_and_notes() {
     assert_eq!(texts(&other.messages)[2..], [(Role::User, "Really sure?"), (Role::Assistant, "Really.")]);
     assert_eq!(conversations::search(&app.state, "really sure").await.unwrap().len(), 1);
 
+    // What new conversations are set to has no part in it.
+    let change = |settings: &mut protocol::AppSettings| settings.new_conversation.top_k = 7;
+    app.state.settings.change(app.state.history().await.unwrap(), change).await.unwrap();
     let again = import(&app, &file).await;
     assert_eq!((again.imported.len(), again.skipped[0].reason), (0, SkipReason::AlreadyHere));
     let mut changed = openai_conversation();

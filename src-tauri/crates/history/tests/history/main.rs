@@ -9,6 +9,7 @@ mod search;
 mod settings;
 mod support;
 mod survival;
+mod transfer;
 mod turns;
 mod versions;
 mod writer;

@@ -392,7 +392,7 @@ export const commands = {
 	 *  Asks for files; none if none was chosen.
 	 * 
 	 *  # Errors
-	 *  None.
+	 *  A dialog that cannot be shown.
 	 */
 	pickAttachments: () => typedError<string[], CommandError>(__TAURI_INVOKE("pick_attachments")),
 	/**
@@ -434,28 +434,28 @@ export const commands = {
 	 *  Asks where to write a file; `None` if no place was chosen.
 	 * 
 	 *  # Errors
-	 *  None.
+	 *  A dialog that cannot be shown.
 	 */
 	pickExportFile: (suggestedName: string) => typedError<string | null, CommandError>(__TAURI_INVOKE("pick_export_file", { suggestedName })),
 	/**
 	 *  Asks for the folder of a whole library; `None` if none was chosen.
 	 * 
 	 *  # Errors
-	 *  None.
+	 *  A dialog that cannot be shown.
 	 */
 	pickExportFolder: () => typedError<string | null, CommandError>(__TAURI_INVOKE("pick_export_folder")),
 	/**
 	 *  Writes one conversation to a file, in place of what is there.
 	 * 
 	 *  # Errors
-	 *  `TransferFailed`, `ConversationNotFound`, the history's.
+	 *  `TransferFailed`, `DiskFull`, `ConversationNotFound`, the history's.
 	 */
 	exportConversation: (conversationId: string, format: ExportFormat, path: string) => typedError<ExportReport, CommandError>(__TAURI_INVOKE("export_conversation", { conversationId, format, path })),
 	/**
 	 *  Writes every conversation: as JSON to one file, as Markdown to one file each in a folder.
 	 * 
 	 *  # Errors
-	 *  `TransferFailed`, the history's.
+	 *  `TransferFailed`, `DiskFull`, the history's.
 	 */
 	exportLibrary: (format: ExportFormat, path: string) => typedError<ExportReport, CommandError>(__TAURI_INVOKE("export_library", { format, path })),
 	/**
@@ -469,7 +469,7 @@ export const commands = {
 	 *  Asks for files of conversations; none if none was chosen.
 	 * 
 	 *  # Errors
-	 *  None.
+	 *  A dialog that cannot be shown.
 	 */
 	pickImportFiles: () => typedError<string[], CommandError>(__TAURI_INVOKE("pick_import_files")),
 	/**
@@ -662,7 +662,11 @@ export type AttachmentView = {
 	kind: AttachmentKind,
 	/**  Characters of its text. */
 	chars: number,
-	/**  Tokens of its text for the loaded model; `None` without a model. */
+	/**
+	 *  Tokens of its text for the loaded model; `None` without a model, and until they are counted. Attaching counts
+	 *  them; opening a conversation waits a moment for what is not counted yet and goes on counting in the background,
+	 *  for the next time it is opened.
+	 */
 	tokens: number | null,
 	/**  Pages of a PDF. */
 	pages: number | null,
