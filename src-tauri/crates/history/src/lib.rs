@@ -230,7 +230,7 @@ mod tests {
             active: None,
             origin: Origin { source: "test".into(), source_id: "1".into(), sha256: [7; 32] },
         };
-        limit_pages(&history, 200).await;
+        limit_pages(&history, 1).await;
         let full = history.import_conversation(&large).await;
         assert!(matches!(full, Err(HistoryError::DiskFull)), "{full:?}");
         assert!(history.list_conversations().await.unwrap().is_empty());
