@@ -3,10 +3,10 @@ import userEvent from '@testing-library/user-event';
 import { expect, it, vi } from 'vitest';
 import MessageEditor from './MessageEditor.svelte';
 
-function editor(isDoneByEnter: boolean) {
+function editor(isDoneByEnter: boolean, isWaiting = false) {
 	const calls = { ondone: vi.fn(), oncancel: vi.fn() };
 	const words = { label: 'Question', note: 'Stays as a version.', doneLabel: 'Send' };
-	render(MessageEditor, { text: 'Before', isDoneByEnter, ...words, ...calls });
+	render(MessageEditor, { text: 'Before', isDoneByEnter, isWaiting, ...words, ...calls });
 	return calls;
 }
 
@@ -49,4 +49,12 @@ it.each(['Before', '   '])('sends nothing that is %j', async (text) => {
 	await fireEvent.keyDown(area(), { key: 'Enter', keyCode: 13 });
 	expect(ondone).not.toHaveBeenCalled();
 	expect(screen.getByRole<HTMLButtonElement>('button', { name: 'Send' }).disabled).toBe(true);
+});
+
+it('waits while the tab is answering, and keeps what was written', async () => {
+	const { ondone } = editor(true, true);
+	await userEvent.type(area(), ' and after');
+	await fireEvent.keyDown(area(), { key: 'Enter', keyCode: 13 });
+	expect(ondone).not.toHaveBeenCalled();
+	expect((area() as HTMLTextAreaElement).value).toBe('Before and after');
 });
