@@ -1,3 +1,4 @@
+import { isTooTangled } from './boundedLexer';
 import { openFormulaAt, openMathMarks } from './mathSyntax';
 
 /**
@@ -9,9 +10,11 @@ export function closeHalfTyped(text: string): string {
 	const fence = openFence(text);
 	if (fence !== null) return withoutPartialFence(text, fence);
 	const shown = withoutBareMarker(text.replace(/(?<!\\)\\$/, ''));
-	const formula = openFormulaAt(shown.slice(startOfParagraph(shown)));
+	const paragraph = shown.slice(startOfParagraph(shown));
+	const formula = isTooTangled(paragraph) ? null : openFormulaAt(paragraph);
 	if (formula !== null) return withOpenFormula(shown, startOfParagraph(shown) + formula);
 	const start = startOfLastBlock(shown);
+	if (isTooTangled(shown.slice(start))) return text;
 	const table = completeTable(shown.slice(start));
 	return shown.slice(0, start) + (table ?? closeInline(shown.slice(start)));
 }

@@ -1,5 +1,6 @@
 import DOMPurify from 'dompurify';
 import { Marked, type MarkedExtension, type Token, type Tokens, type TokensList } from 'marked';
+import { BoundedLexer } from './boundedLexer';
 import { closeHalfTyped } from './closeHalfTyped';
 import { highlight } from './highlight';
 import { mathExtension } from './mathSyntax';
@@ -18,7 +19,10 @@ export type Growth = 'growing' | 'finished';
 const highlightWhileGrowingMaxLength = 6000;
 
 /** A block that is longer has no colours: finding them would stop the window. */
-const highlightMaxLength = 50_000;
+const highlightMaxLength = 20_000;
+
+/** Code with a longer line has no colours either: no person wrote it, and it can hold some languages up for minutes. */
+const highlightMaxLine = 2000;
 
 function escapeHtml(text: string): string {
 	const entities: Record<string, string> = {
@@ -31,9 +35,19 @@ function escapeHtml(text: string): string {
 	return text.replace(/[&<>"']/g, (character) => entities[character] ?? character);
 }
 
+function hasLongLine(code: string): boolean {
+	for (let from = 0; from < code.length;) {
+		const end = code.indexOf('\n', from);
+		if ((end < 0 ? code.length : end) - from > highlightMaxLine) return true;
+		if (end < 0) return false;
+		from = end + 1;
+	}
+	return false;
+}
+
 function codeHtml(code: string, info: string, maxLength: number): string {
 	const language = info.trim().split(/\s+/)[0]?.toLowerCase() ?? '';
-	const coloured = code.length <= maxLength ? highlight(code, language) : null;
+	const coloured = code.length <= maxLength && !hasLongLine(code) ? highlight(code, language) : null;
 	const label = escapeHtml(language === '' ? 'text' : language);
 	return (
 		`<div class="code"><div class="code-head"><span>${label}</span>` +
@@ -110,12 +124,71 @@ function render(marked: Marked, tokens: Token[], links: TokensList['links']): st
 	});
 }
 
-const isDrawn = (token: Token) => token.type !== 'space' && token.type !== 'def';
+/** Reads Markdown. What cannot be read in good time, or at all, stands as it is. */
+function lex(marked: Marked, source: string): TokensList {
+	try {
+		return new BoundedLexer(marked.defaults).lex(source);
+	} catch (thrown) {
+		// A stack that is too deep: no text of a person has that, and the text is worth more than its form.
+		if (!(thrown instanceof RangeError)) throw thrown;
+		const text: Tokens.Text = { type: 'text', raw: source, text: source, escaped: false };
+		const paragraph: Tokens.Paragraph = { type: 'paragraph', raw: source, text: source, tokens: [text] };
+		return Object.assign([paragraph], { links: {} });
+	}
+}
+
+/** Items or rows of one block: more make several, so that no block takes long by itself. */
+const maxParts = 150;
+
+/** Cells of one table; what has more stands as it is. */
+const maxCells = 6000;
+
+/** What is drawn of a token: nothing, one block, or several of a long list or table. */
+function drawnParts(token: Token): Token[] {
+	if (token.type === 'space' || token.type === 'def') return [];
+	if (token.type === 'list') return listParts(token as Tokens.List);
+	if (token.type === 'table') return tableParts(token as Tokens.Table);
+	return [token];
+}
+
+function listParts(list: Tokens.List): Tokens.List[] {
+	if (list.items.length <= maxParts) return [list];
+	return slices(list.items).map((items, i) => ({
+		...list,
+		items,
+		start: list.start === '' ? '' : list.start + i * maxParts,
+		raw: items.map((item) => item.raw).join(''),
+	}));
+}
+
+function tableParts(table: Tokens.Table): Token[] {
+	if (table.header.length * Math.min(table.rows.length + 1, maxParts) > maxCells) {
+		const text: Tokens.Text = { type: 'text', raw: table.raw, text: table.raw, escaped: false };
+		return [{ type: 'paragraph', raw: table.raw, text: table.raw, tokens: [text] }];
+	}
+	if (table.rows.length <= maxParts) return [table];
+	return slices(table.rows).map((rows) => ({
+		...table,
+		rows,
+		raw: [table.header, ...rows].map(rowText).join('\n'),
+	}));
+}
+
+function rowText(row: Tokens.TableCell[]): string {
+	return row.map(({ text, align }) => `${align ?? ''}|${text}`).join('|');
+}
+
+function slices<T>(all: readonly T[]): T[][] {
+	const count = Math.ceil(all.length / maxParts);
+	return Array.from({ length: count }, (_, i) => all.slice(i * maxParts, (i + 1) * maxParts));
+}
 
 /** Blocks of a whole message. */
 export function markdownBlocks(text: string): Block[] {
-	const tokens = finished.lexer(normalise(text));
-	return tokens.filter(isDrawn).map((token, key) => ({ key, html: render(finished, [token], tokens.links) }));
+	const tokens = lex(finished, normalise(text));
+	return tokens
+		.flatMap(drawnParts)
+		.map((token, key) => ({ key, html: render(finished, [token], tokens.links) }));
 }
 
 function normalise(text: string): string {
@@ -195,9 +268,9 @@ export class MarkdownStream {
 		const shown = this.#latest?.blocks ?? [];
 		this.#reset();
 		this.#isWhole = true;
-		const tokens = finished.lexer(source);
+		const tokens = lex(finished, source);
 		if (Object.keys(tokens.links).length > 0) this.#rendered.clear();
-		for (const token of tokens.filter(isDrawn)) {
+		for (const token of tokens.flatMap(drawnParts)) {
 			const at = this.#finished.length;
 			this.#add(token, tokens.links, shown[at]?.html);
 			const block = this.#finished[at];
@@ -217,14 +290,14 @@ export class MarkdownStream {
 	/** Moves blocks out of the tail. The last two stay: what comes next can still join them. */
 	#finish(source: string) {
 		const tail = source.slice(this.#finishedText.length);
-		const tokens = finished.lexer(tail);
+		const tokens = lex(finished, tail);
 		if (tokens.map((token) => token.raw).join('') !== tail) return;
-		const drawn = tokens.filter(isDrawn);
+		const drawn = tokens.filter((token) => drawnParts(token).length > 0);
 		const firstOpen = drawn[drawn.length - 2];
 		for (const token of tokens) {
 			if (token === firstOpen || firstOpen === undefined) break;
 			this.#finishedText += token.raw;
-			if (isDrawn(token)) this.#add(token, tokens.links, this.#tail.get(token.raw));
+			for (const part of drawnParts(token)) this.#add(part, tokens.links, this.#tail.get(part.raw));
 		}
 	}
 
@@ -248,9 +321,9 @@ export class MarkdownStream {
 	}
 
 	#drawTail(tail: string): Block[] {
-		const tokens = growing.lexer(closeHalfTyped(tail));
+		const tokens = lex(growing, closeHalfTyped(tail));
 		const drawn = new Map<string, string>();
-		const blocks = tokens.filter(isDrawn).map((token, i) => {
+		const blocks = tokens.flatMap(drawnParts).map((token, i) => {
 			const html = this.#tail.get(token.raw) ?? render(growing, [token], tokens.links);
 			drawn.set(token.raw, html);
 			return { key: this.#finished.length + i, html };

@@ -106,20 +106,32 @@ function placeOf({ raw, tex, isDisplay }: Formula): string {
 	return `<span class="md-math md-math-${kind}" data-math="${escapeHtml(tex.trim())}">${escapeHtml(raw)}</span>`;
 }
 
+/** A formula with lines of its own at the very start of `src`. */
+function blockFormulaAt(src: string) {
+	const formula = formulaAt(src);
+	if (!formula?.isDisplay) return undefined;
+	// Words behind it on the same line: then it stands in a paragraph.
+	const rest = /^[ \t]*(?:\n+|$)/.exec(src.slice(formula.raw.length));
+	return rest ? { type: 'mathBlock', ...formula, raw: formula.raw + rest[0] } : undefined;
+}
+
+/** Where the next one starts, if its paragraph has one: a paragraph that is cut in vain is read again for each cut. */
+function startOfBlock(src: string): number | undefined {
+	const blank = src.search(/\n[ \t]*\n/);
+	for (const { index } of src.slice(0, blank < 0 ? undefined : blank).matchAll(/\n(?:\$\$|\\\[)/g)) {
+		if (blockFormulaAt(src.slice(index + 1))) return index;
+	}
+	return undefined;
+}
+
 /** Formulas for Marked. */
 export const mathExtension: MarkedExtension = {
 	extensions: [
 		{
 			name: 'mathBlock',
 			level: 'block',
-			start: (src) => /\n(?:\$\$|\\\[)/.exec(src)?.index,
-			tokenizer(src) {
-				const formula = formulaAt(src);
-				if (!formula?.isDisplay) return undefined;
-				// Words behind it on the same line: then it stands in a paragraph.
-				const rest = /^[ \t]*(?:\n+|$)/.exec(src.slice(formula.raw.length));
-				return rest ? { type: 'mathBlock', ...formula, raw: formula.raw + rest[0] } : undefined;
-			},
+			start: startOfBlock,
+			tokenizer: blockFormulaAt,
 			renderer: (token) => `<div class="md-formula" tabindex="0">${placeOf(shownOf(token))}</div>\n`,
 		},
 		{

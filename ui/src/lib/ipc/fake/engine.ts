@@ -86,7 +86,7 @@ export class ScriptedEngine {
 
 	constructor(scenario: Scenario) {
 		this.#scenario = scenario;
-		this.#model = summaryOf(starter, 2048);
+		this.#model = summaryOf(starter, scenario.isExactRate ? 10_000_000 : 2048);
 		this.phase =
 			scenario.engine === 'failed'
 				? { kind: 'failed', code: 'engineFailed', detail: 'the engine thread panicked: scripted' }

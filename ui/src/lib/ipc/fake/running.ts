@@ -63,6 +63,7 @@ export class ScriptedAnswers {
 		const { answerCharacters } = this.#scenario;
 		const conversation = Number(summary.id);
 		const question = tree.findLast(({ role }) => role === 'user')?.text;
+		if (answerCharacters === 0) return inPieces(sessionStorage.getItem('braid-scripted-answer') ?? '');
 		if (answerCharacters === null) return scriptOf(conversation, settings, question);
 		return longScriptOf(conversation * 100 + tree.length, answerCharacters);
 	}
@@ -116,6 +117,16 @@ export class ScriptedAnswers {
 			},
 		});
 	}
+}
+
+/** A text that a test has laid down, in forty pieces. */
+function inPieces(text: string): AnswerScript {
+	const length = Math.max(1, Math.ceil(text.length / 40));
+	const count = Math.ceil(text.length / length);
+	return {
+		thinking: [],
+		answer: Array.from({ length: count }, (_, i) => text.slice(i * length, (i + 1) * length)),
+	};
 }
 
 const unwritten = {

@@ -6,7 +6,7 @@ export interface Scenario {
 	history: 'empty' | 'four' | 'interrupted' | 'long';
 	/** Whether the history outlives a reload; writing megabytes at every call would be measured with the app. */
 	isKept: boolean;
-	/** Every answer is a long text of so many characters. */
+	/** Every answer is a long text of so many characters; with 0 what a test has laid down. */
 	answerCharacters: number | null;
 	/** Tokens come at their exact rate, several at a time if the timer is late. */
 	isExactRate: boolean;
@@ -89,6 +89,7 @@ export const scenarios: Record<string, Scenario> = {
 	transferFails: { ...ready, history: 'four', transferFails: 'transferFailed' },
 	interrupted: { ...ready, history: 'interrupted' },
 	long: { ...ready, history: 'long', isKept: false },
+	hostile: { ...ready, isKept: false, isExactRate: true, stepMs: 16, answerCharacters: 0 },
 	load: { ...ready, isKept: false, isExactRate: true, stepMs: 12.5, answerCharacters: 60_000 },
 	engineLoading: { ...ready, engine: 'loading' },
 	engineFailed: { ...ready, engine: 'failed' },
