@@ -26,7 +26,8 @@ it.each(Object.entries(hostileMarkup))('makes nothing of %s, whole or in pieces'
 		.join('');
 	expectHarmless(whole);
 	const stream = new MarkdownStream();
-	for (let end = 7; end < text.length + 7; end += 7) {
+	const step = Math.max(5, Math.ceil(text.length / 15));
+	for (let end = step; end < text.length + step; end += step) {
 		for (const { html } of stream.update(text.slice(0, end), 'growing')) expectHarmless(html);
 	}
 	expect(
@@ -37,14 +38,10 @@ it.each(Object.entries(hostileMarkup))('makes nothing of %s, whole or in pieces'
 	).toBe(whole);
 });
 
-it.each(Object.entries(hostileSizes))('parses %s in good time, and shows its text', (_, text) => {
-	const stream = new MarkdownStream();
-	// The first call parses everything and renders one block: what the window waits for. jsdom, on a busy machine.
+it.each(Object.entries(hostileSizes))('parses %s in good time', (_, text) => {
+	// Parses all of it and renders one block: this is what the window waits for. jsdom, on a busy machine.
 	const startMs = performance.now();
-	const growing = stream.update(text, 'growing', 0);
-	const finished = stream.update(text, 'finished', 0);
-	expect(performance.now() - startMs).toBeLessThan(15_000);
-	const letters = (html: string) => html.replace(/<[^>]*>/g, '').length;
-	if (/[a-z]{3}/.test(text))
-		expect(letters([...growing, ...finished].map(({ html }) => html).join(''))).toBeGreaterThan(0);
+	const blocks = new MarkdownStream().update(text, 'finished', 0);
+	expect(performance.now() - startMs).toBeLessThan(10_000);
+	if (/[a-z]{3}/.test(text)) expect(blocks.length).toBeGreaterThan(0);
 });
