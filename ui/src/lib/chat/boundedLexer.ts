@@ -1,4 +1,4 @@
-import { Lexer, type Token } from 'marked';
+import { Lexer, type Token, type TokensList } from 'marked';
 
 /** Deeper quotes and lists stand as plain text: every level is read once more by each level above it. */
 const maxDepth = 20;
@@ -25,10 +25,13 @@ export function isTooTangled(text: string): boolean {
 export class BoundedLexer extends Lexer {
 	#depth = 0;
 
-	override blockTokens(src: string, tokens: Token[] = [], lastParagraphClipped = false) {
+	// The list of the whole text comes back as it was given, with its links.
+	override blockTokens(src: string, tokens?: Token[], lastParagraphClipped?: boolean): Token[];
+	override blockTokens(src: string, tokens?: TokensList, lastParagraphClipped?: boolean): TokensList;
+	override blockTokens(src: string, tokens: Token[] = [], lastParagraphClipped = false): Token[] {
 		if (this.#depth > maxDepth) {
 			if (src.trim() !== '') tokens.push(plain(src));
-			return tokens as ReturnType<Lexer['blockTokens']>;
+			return tokens;
 		}
 		this.#depth += 1;
 		try {
