@@ -72,5 +72,5 @@ const actions: Partial<Record<MenuItem, WindowAction>> = {
 export function runMenuItem(workspace: Workspace, item: MenuItem) {
 	const action = actions[item];
 	if (action) runShortcut(workspace, { action, index: 0 });
-	else if (item === 'diagnostics') workspace.screen = 'settings';
+	else if (item === 'diagnostics') workspace.showSettings('help');
 }
