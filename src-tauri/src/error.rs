@@ -12,7 +12,7 @@ use openai_api::client::ClientError;
 use protocol::{CommandError, ErrorCode};
 use text::TextError;
 
-use crate::{attachments::Refusal, keychain::KeychainError};
+use crate::{attachments::Refusal, generation::CannotContinue, keychain::KeychainError};
 
 /// Why the app could not do what it was asked.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -186,6 +186,9 @@ pub enum AppError {
         /// As the UI sent it.
         given: String,
     },
+    /// The answer cannot go on, or take another way there.
+    #[error(transparent)]
+    CannotContinue(#[from] CannotContinue),
     /// A value of the app's own could not be written as JSON.
     #[error("cannot write {what} as JSON")]
     Json {
@@ -313,6 +316,7 @@ impl AppError {
                 ErrorCode::DiskFull
             }
             Self::NoReport | Self::ReportNotWritten { .. } => ErrorCode::TransferFailed,
+            Self::CannotContinue(_) => ErrorCode::CannotContinue,
             Self::Json { .. } | Self::TaskPanicked | Self::Menu { .. } => ErrorCode::Internal,
         }
     }
@@ -502,6 +506,7 @@ fn history_code(error: &HistoryError) -> ErrorCode {
         HistoryError::MessageNotFound(_)
         | HistoryError::NotATree { .. }
         | HistoryError::AnswerStreaming(_)
+        | HistoryError::AnswerFollowed(_)
         | HistoryError::NotAUserMessage(_)
         | HistoryError::AnswerNotStreaming { .. }
         | HistoryError::InvalidJson { .. }

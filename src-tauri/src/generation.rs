@@ -6,8 +6,10 @@
 mod answering;
 mod fan_out;
 mod local;
+mod more;
 mod recorded;
 mod remote;
+mod so_far;
 mod unsaved;
 
 use std::{sync::Arc, time::Instant};
@@ -34,6 +36,7 @@ use crate::{
 };
 use answering::{Answering, Asked};
 pub use fan_out::fan_out;
+pub use more::{CannotContinue, branch, continue_answer};
 
 /// Stores the message with its empty answer and starts generating.
 ///
@@ -183,7 +186,7 @@ impl Asked {
         arrived_at: Instant,
     ) -> Self {
         let messages = prompt::messages(&settings.system_prompt, to_question);
-        Self { id, messages, settings, arrived_at }
+        Self { id, messages, settings, arrived_at, so_far: None }
     }
 }
 

@@ -8,7 +8,7 @@ use protocol::{
 };
 use tauri::{State, ipc::Channel};
 
-use super::{CommandResult, conversations::open, not_built};
+use super::{CommandResult, conversations::open};
 use crate::{
     convert::conversation::{message, parse_id, parse_message_id},
     error::AppError,
@@ -42,11 +42,12 @@ pub async fn edit_message(
 #[tauri::command]
 #[specta::specta]
 pub async fn continue_answer(
-    _state: State<'_, AppState>,
-    _request: ContinueAnswer,
-    _events: Channel<Vec<StreamEvent>>,
+    state: State<'_, AppState>,
+    request: ContinueAnswer,
+    events: Channel<Vec<StreamEvent>>,
 ) -> CommandResult<MessageView> {
-    not_built()
+    let arrived_at = Instant::now();
+    Ok(generation::continue_answer(&state, request, arrived_at, events).await?)
 }
 
 /// Stores a version of an answer that takes another token at one place, and lets it go on from there.
@@ -56,11 +57,12 @@ pub async fn continue_answer(
 #[tauri::command]
 #[specta::specta]
 pub async fn branch_answer(
-    _state: State<'_, AppState>,
-    _request: BranchAnswer,
-    _events: Channel<Vec<StreamEvent>>,
+    state: State<'_, AppState>,
+    request: BranchAnswer,
+    events: Channel<Vec<StreamEvent>>,
 ) -> CommandResult<MessageView> {
-    not_built()
+    let arrived_at = Instant::now();
+    Ok(generation::branch(&state, request, arrived_at, events).await?)
 }
 
 /// Stores a question with several empty answers and starts them all; `events` carries those of all of them.

@@ -7,7 +7,11 @@ use history::{AnswerEnd, AnswerPiece, AnswerWriter, ConversationId, HistoryError
 use protocol::{FinishReason, Receipt, SamplingSettings, StreamEventBody};
 use text::ChatMessage;
 
-use super::{recorded::Recorded, unsaved::Unsaved};
+use super::{
+    recorded::Recorded,
+    so_far::{Shown, SoFar, joined},
+    unsaved::Unsaved,
+};
 use crate::{
     convert::{self, answer, conversation},
     error::{AppError, in_full},
@@ -27,6 +31,8 @@ pub struct Asked {
     pub messages: Vec<ChatMessage>,
     pub settings: SamplingSettings,
     pub arrived_at: Instant,
+    /// What the answer says already, if it goes on.
+    pub so_far: Option<SoFar>,
 }
 
 /// A running answer. Owned by its task.
@@ -37,6 +43,7 @@ pub struct Answering {
     writer: AnswerWriter,
     sink: SharedSink,
     pub(super) recorded: Recorded,
+    pub(super) shown: Shown,
     unsaved: Unsaved,
     /// What ends the answer although the engine would go on.
     failure: Option<AppError>,
@@ -51,13 +58,17 @@ pub(super) enum Ending {
 impl Answering {
     /// An answer that is stored, empty, behind `writer`.
     pub fn new(asked: Asked, framer: Framer, ticket: Ticket, writer: AnswerWriter, sink: SharedSink) -> Self {
+        // As long as nothing is asked for, what was recorded before stays.
+        let mut recorded = Recorded::default();
+        recorded.begin_with(asked.so_far.iter().flat_map(|so_far| so_far.details.clone()).collect());
         Self {
             asked,
             framer,
             ticket,
             writer,
             sink,
-            recorded: Recorded::default(),
+            recorded,
+            shown: Shown::default(),
             unsaved: Unsaved::default(),
             failure: None,
         }
@@ -79,12 +90,12 @@ impl Answering {
     /// The ending of an answer that was stopped before anybody could say anything.
     pub(super) fn stopped_early(&self) -> Ending {
         let reason = answer::cancelled(self.ticket.stop_cause());
-        Ending::Finished(reason, answer::empty_receipt(&self.asked.settings))
+        Ending::Finished(reason, self.of_both_parts(answer::empty_receipt(&self.asked.settings)))
     }
 
     /// The ending of an answer that failed before anybody could say anything.
     pub(super) fn failed_early(&self, error: AppError) -> Ending {
-        Ending::Failed(error, answer::empty_receipt(&self.asked.settings))
+        Ending::Failed(error, self.of_both_parts(answer::empty_receipt(&self.asked.settings)))
     }
 
     /// Sends text to the history.
@@ -122,8 +133,18 @@ impl Answering {
     }
 
     fn receipt(&self, summary: &RequestSummary) -> Receipt {
+        self.of_both_parts(answer::receipt(summary, &self.asked.settings))
+    }
+
+    /// The receipt of the whole answer, if there was a part before this one.
+    fn of_both_parts(&self, receipt: Receipt) -> Receipt {
+        let before = self.asked.so_far.as_ref().and_then(|so_far| so_far.receipt.as_ref());
+        let receipt = match before {
+            Some(before) => joined(before, receipt),
+            None => receipt,
+        };
         let recorded_tokens = convert::count(self.recorded.details().len());
-        Receipt { recorded_tokens, ..answer::receipt(summary, &self.asked.settings) }
+        Receipt { recorded_tokens, ..receipt }
     }
 
     pub(super) fn ending_of_stopped_engine(&mut self) -> Ending {

@@ -2,11 +2,16 @@
 
 use std::sync::Arc;
 
-use engine::{EngineError, EngineEvent, EventReceiver, NewRequest, TokenId, params::ValidParams};
+use engine::{
+    EngineError, EngineEvent, EventReceiver, NewRequest, TokenId, event::TextPart, params::ValidParams,
+};
 use protocol::StreamEventBody;
-use text::RenderOptions;
+use text::{RenderOptions, Tokenizer};
 
-use super::answering::{Answering, Ending};
+use super::{
+    answering::{Answering, Asked, Ending},
+    so_far::{Resumed, Shown},
+};
 use crate::{
     convert::{self, answer},
     error::AppError,
@@ -38,12 +43,14 @@ impl Answering {
                 running = engine.ready() => running?,
                 _ = self.ticket.stopped() => return Ok(None),
             };
+            let (prompt, resumed) = given(&self.asked, &running.tokenizer).await?;
+            self.make_room(resumed.tokens.len());
             let params = sampling_settings::resolve(&self.asked.settings, &running.tokenizer)?;
-            let prompt = self.prompt_tokens(&running).await?;
+            self.recorded.begin_with(resumed.details);
             if self.ticket.stop_cause().is_some() {
                 return Ok(None);
             }
-            match self.submit_to(&running, prompt, params).await {
+            match self.submit_to(&running, (prompt, resumed.tokens), params).await {
                 // Nothing was said yet, so the successor can say it all.
                 Err(AppError::Engine(EngineError::ModelReplaced)) => {}
                 submitted => {
@@ -59,29 +66,23 @@ impl Answering {
     async fn submit_to(
         &self,
         running: &RunningEngine,
-        prompt: Vec<TokenId>,
+        (prompt, answer_so_far): (Vec<TokenId>, Vec<TokenId>),
         params: ValidParams,
     ) -> Result<(engine::RequestId, EventReceiver), AppError> {
         let owner = Some(super::owner(self.asked.id));
-        let new = NewRequest {
-            prompt,
-            answer_so_far: Vec::new(),
-            params,
-            arrived_at: self.asked.arrived_at,
-            owner,
-        };
+        let new = NewRequest { prompt, answer_so_far, params, arrived_at: self.asked.arrived_at, owner };
         let handle = running.handle.clone();
         let work = tokio::task::spawn_blocking(move || handle.submit(new));
         Ok(work.await.map_err(|_| AppError::TaskPanicked)??)
     }
 
-    async fn prompt_tokens(&self, running: &RunningEngine) -> Result<Vec<TokenId>, AppError> {
-        let (tokenizer, messages) = (running.tokenizer.clone(), self.asked.messages.clone());
-        let enable_thinking = self.asked.settings.wants_thinking;
-        let options = RenderOptions { enable_thinking, ..RenderOptions::default() };
-        let work = tokio::task::spawn_blocking(move || tokenizer.prompt_tokens(&messages, &options));
-        let tokens = work.await.map_err(|_| AppError::TaskPanicked)?;
-        tokens.map_err(|error| AppError::Prompt(Arc::new(error)))
+    /// Lets an answer that is as long as it may be become longer.
+    fn make_room(&mut self, tokens: usize) {
+        let tokens = convert::count(tokens);
+        let Asked { settings, so_far, .. } = &mut self.asked;
+        if let Some(so_far) = so_far.as_ref().filter(|_| tokens >= settings.max_tokens) {
+            settings.max_tokens = tokens.saturating_add(so_far.more_tokens);
+        }
     }
 
     /// Passes events on, one frame at a time, until the terminal one.
@@ -134,9 +135,15 @@ impl Answering {
                 Some(StreamEventBody::Prefilling { done_tokens, total_tokens })
             }
             EngineEvent::Text { part, delta, answer_tokens, thinking_tokens } => {
+                let delta = self.shown.unseen(answer::text_part(part), delta);
                 self.write(part, &delta, answer_tokens, thinking_tokens);
                 let part = answer::text_part(part);
-                Some(StreamEventBody::Text { part, delta, answer_tokens, thinking_tokens })
+                (!delta.is_empty()).then_some(StreamEventBody::Text {
+                    part,
+                    delta,
+                    answer_tokens,
+                    thinking_tokens,
+                })
             }
             EngineEvent::Path { path } => {
                 let conversation_of = |id| {
@@ -149,7 +156,35 @@ impl Answering {
                 self.recorded.extend(&entries, &running.tokenizer);
                 None
             }
-            EngineEvent::Resumed { .. } | EngineEvent::Finished { .. } | EngineEvent::Failed { .. } => None,
+            EngineEvent::Resumed { thinking, answer, answer_tokens, thinking_tokens } => {
+                if let Some(so_far) = &self.asked.so_far {
+                    self.shown = Shown::beyond(&so_far.said, &thinking, &answer);
+                }
+                self.write(TextPart::Answer, "", answer_tokens, thinking_tokens);
+                None
+            }
+            EngineEvent::Finished { .. } | EngineEvent::Failed { .. } => None,
         }
     }
+}
+
+/// The tokens of an answer's prompt, and of what it says already.
+///
+/// # Errors
+/// [`AppError::Prompt`].
+pub(super) async fn given(asked: &Asked, tokenizer: &Tokenizer) -> Result<(Vec<TokenId>, Resumed), AppError> {
+    let (tokenizer, messages) = (tokenizer.clone(), asked.messages.clone());
+    let (settings, so_far) = (asked.settings.clone(), asked.so_far.clone());
+    let options = RenderOptions { enable_thinking: settings.wants_thinking, ..RenderOptions::default() };
+    let work = tokio::task::spawn_blocking(move || {
+        let prompt = tokenizer
+            .prompt_tokens(&messages, &options)
+            .map_err(|error| AppError::Prompt(Arc::new(error)))?;
+        let resumed = match so_far {
+            Some(so_far) => so_far.tokens(&tokenizer, &prompt, &settings)?,
+            None => Resumed::default(),
+        };
+        Ok((prompt, resumed))
+    });
+    work.await.map_err(|_| AppError::TaskPanicked)?
 }

@@ -16,6 +16,12 @@ pub struct Recorded {
 }
 
 impl Recorded {
+    /// Starts with the tokens that an answer has already.
+    pub fn begin_with(&mut self, details: Vec<TokenDetail>) {
+        self.details = details;
+        self.details.truncate(MAX_TOKENS);
+    }
+
     /// Adds what the engine reported; what is beyond the limit is left out.
     pub fn extend(&mut self, entries: &[TokenLogprobEntry], tokenizer: &Tokenizer) {
         let room = MAX_TOKENS - self.details.len();
@@ -61,7 +67,29 @@ fn finite(logprob: f32) -> Option<f64> {
     logprob.is_finite().then(|| rounded(f64::from(logprob)))
 }
 
-fn text_of(token: TokenId, tokenizer: &Tokenizer) -> String {
+/// Whether recorded tokens are spelled in this vocabulary as they were when they were recorded.
+pub fn spells(details: &[TokenDetail], tokenizer: &Tokenizer) -> bool {
+    let is_alike = |detail: &TokenDetail| {
+        (detail.token as usize) < tokenizer.vocab_tokens() && text_of(detail.token, tokenizer) == detail.text
+    };
+    details.iter().all(is_alike)
+}
+
+/// Details of tokens of which nothing was measured.
+pub fn unmeasured(tokens: &[TokenId], tokenizer: &Tokenizer) -> Vec<TokenDetail> {
+    let detail = |token: &TokenId| TokenDetail {
+        token: *token,
+        text: text_of(*token, tokenizer),
+        logprob: None,
+        alternatives: Vec::new(),
+        is_forced: false,
+        bias: None,
+    };
+    tokens.iter().take(MAX_TOKENS).map(detail).collect()
+}
+
+/// What a token adds to the text; of a special one, its spelling.
+pub fn text_of(token: TokenId, tokenizer: &Tokenizer) -> String {
     if tokenizer.is_special(token) {
         return tokenizer.token_spelling(token).unwrap_or_default();
     }

@@ -8,6 +8,7 @@ mod fan_out;
 mod loading;
 mod local_server;
 mod models;
+mod more;
 mod peers;
 mod real_model;
 mod remote;

@@ -79,6 +79,9 @@ pub enum HistoryError {
     /// No such message in the conversation meant.
     #[error("no message {0}")]
     MessageNotFound(MessageId),
+    /// The conversation went on from the answer.
+    #[error("messages follow answer {0}")]
+    AnswerFollowed(MessageId),
     /// The answer is being generated.
     #[error("answer {0} is still being generated")]
     AnswerStreaming(MessageId),

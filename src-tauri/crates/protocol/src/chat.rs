@@ -148,6 +148,9 @@ pub enum FinishReason {
 }
 
 /// What the engine measured and used for one answer; stored with it.
+///
+/// Of an answer that went on after an end: counts and means are of all parts, the pauses between them left out of the
+/// speed; time to first token and cached tokens of the first part; gaps of the part with more tokens.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Type)]
 #[serde(rename_all = "camelCase")]
 pub struct Receipt {

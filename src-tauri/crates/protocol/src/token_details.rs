@@ -12,7 +12,8 @@ pub struct TokenDetail {
     pub token: u32,
     /// What it adds to the text; bytes that are no whole character are U+FFFD. Of a special token, its spelling.
     pub text: String,
-    /// Log-softmax of the raw logits; `None` for a forced token, which was not sampled, and for minus infinity.
+    /// Log-softmax of the raw logits; `None` for a forced token, which was not sampled, for minus infinity, and for a
+    /// token of an answer that went on after an end, if nothing was recorded before it.
     #[specta(type = Option<Number>)]
     pub logprob: Option<f64>,
     /// Likeliest tokens of this place, likeliest first.

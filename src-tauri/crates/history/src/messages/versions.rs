@@ -122,6 +122,7 @@ impl History {
     ///
     /// # Errors
     /// [`HistoryError::MessageNotFound`] if it is no answer of the conversation, [`HistoryError::AnswerStreaming`],
+    /// [`HistoryError::AnswerFollowed`], because its text is what the next question was about,
     /// [`HistoryError::InvalidJson`].
     pub async fn reopen_answer(
         &self,
@@ -146,6 +147,16 @@ impl History {
             row.ok_or(HistoryError::MessageNotFound(answer))?;
         if MessageState::parse(&state) == MessageState::Streaming {
             return Err(HistoryError::AnswerStreaming(answer));
+        }
+        let is_followed: bool = sqlx::query_scalar(
+            "SELECT EXISTS (SELECT 1 FROM messages WHERE conversation_id = ?1 AND parent_id = ?2)",
+        )
+        .bind(conversation)
+        .bind(answer)
+        .fetch_one(&mut *transaction)
+        .await?;
+        if is_followed {
+            return Err(HistoryError::AnswerFollowed(answer));
         }
         let piece = AnswerPiece { text, thinking, output_tokens, thinking_tokens };
         insert_first_piece(&mut transaction, answer, &piece).await?;

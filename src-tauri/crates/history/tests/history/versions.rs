@@ -106,6 +106,9 @@ async fn only_an_answer_of_the_conversation_can_go_on() {
         let refused = history.reopen_answer(conversation, message, "{}").await;
         assert!(matches!(refused, Err(HistoryError::MessageNotFound(_))), "{refused:?}");
     }
+    turn(&history, chat, Some(answer), "more?", "more").await;
+    let followed = history.reopen_answer(chat, answer, "{}").await;
+    assert!(matches!(followed, Err(HistoryError::AnswerFollowed(_))), "{followed:?}");
     history.delete_conversation(chat).await.unwrap();
     let gone = history.reopen_answer(chat, answer, "{}").await;
     assert!(matches!(gone, Err(HistoryError::ConversationNotFound(_))), "{gone:?}");

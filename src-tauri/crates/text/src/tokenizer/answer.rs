@@ -42,27 +42,70 @@ impl Tokenizer {
         Ok(tokens)
     }
 
-    /// What tokens of an answer say that began at `stage`.
+    /// What the first tokens of an answer say for certain that began at `stage`: without an end that further tokens
+    /// could make part of a character or of a tag.
+    ///
+    /// # Errors
+    /// [`TextError::Decode`].
+    pub fn read_answer(&self, tokens: &[TokenId], stage: ThinkingStage) -> Result<SplitText, TextError> {
+        let mut reading = Reading::new(self, stage);
+        tokens.iter().try_for_each(|id| reading.push(*id))?;
+        Ok(reading.said)
+    }
+
+    /// What the tokens of a whole answer say that began at `stage`.
     fn read_back(&self, tokens: &[TokenId], stage: ThinkingStage) -> Result<SplitText, TextError> {
-        let tags = self.thinking_tags();
-        let hidden = |id: TokenId| {
-            let tag = |tag: &&String| self.is_special(id) && self.token_id(tag) == Some(id);
-            tags.and_then(|tags| [&tags.open, &tags.close].into_iter().find(tag))
-        };
-        let mut splitter = ThinkingSplitter::new(tags.cloned(), stage);
-        let mut detokenizer = Detokenizer::new(self.clone());
-        let mut whole = SplitText::default();
-        let mut add = |split: SplitText| {
-            whole.thinking.push_str(&split.thinking);
-            whole.answer.push_str(&split.answer);
-        };
-        for &id in tokens {
-            let text = detokenizer.push(id)?;
-            add(splitter.push(hidden(id).unwrap_or(&text)));
+        let mut reading = Reading::new(self, stage);
+        tokens.iter().try_for_each(|id| reading.push(*id))?;
+        reading.finish()
+    }
+}
+
+/// An answer that is read token by token.
+struct Reading<'a> {
+    tokenizer: &'a Tokenizer,
+    splitter: ThinkingSplitter,
+    detokenizer: Detokenizer,
+    said: SplitText,
+}
+
+impl<'a> Reading<'a> {
+    fn new(tokenizer: &'a Tokenizer, stage: ThinkingStage) -> Self {
+        Self {
+            tokenizer,
+            splitter: ThinkingSplitter::new(tokenizer.thinking_tags().cloned(), stage),
+            detokenizer: Detokenizer::new(tokenizer.clone()),
+            said: SplitText::default(),
         }
-        add(splitter.push(&detokenizer.finish()?));
-        add(splitter.finish());
-        Ok(whole)
+    }
+
+    fn push(&mut self, id: TokenId) -> Result<(), TextError> {
+        let text = self.detokenizer.push(id)?;
+        let split = self.splitter.push(self.hidden_tag(id).unwrap_or(&text));
+        self.add(split);
+        Ok(())
+    }
+
+    /// The tag that a token is which the vocabulary hides from the text.
+    fn hidden_tag(&self, id: TokenId) -> Option<&'a str> {
+        let tokenizer = self.tokenizer;
+        let is_it = |tag: &&String| tokenizer.is_special(id) && tokenizer.token_id(tag) == Some(id);
+        let tags = tokenizer.thinking_tags()?;
+        [&tags.open, &tags.close].into_iter().find(is_it).map(String::as_str)
+    }
+
+    fn add(&mut self, split: SplitText) {
+        self.said.thinking.push_str(&split.thinking);
+        self.said.answer.push_str(&split.answer);
+    }
+
+    fn finish(mut self) -> Result<SplitText, TextError> {
+        let rest = self.detokenizer.finish()?;
+        let split = self.splitter.push(&rest);
+        self.add(split);
+        let split = self.splitter.finish();
+        self.add(split);
+        Ok(self.said)
     }
 }
 

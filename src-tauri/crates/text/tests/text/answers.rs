@@ -49,6 +49,23 @@ fn thinking_is_laid_out_as_the_prompt_leaves_it() {
 }
 
 #[test]
+fn the_beginning_of_an_answer_says_what_no_further_token_can_change() {
+    let tokenizer = byte_level_with(OPENS).tokenizer();
+    let prompt = prompt(&tokenizer);
+    let stage = tokenizer.thinking_stage(&prompt);
+    let whole = said("hm", "日本 it is");
+    let tokens = tokenizer.answer_tokens(&prompt, &whole).unwrap();
+    let mut before = SplitText::default();
+    for count in 0..=tokens.len() {
+        let now = tokenizer.read_answer(&tokens[..count], stage).unwrap();
+        assert!(now.thinking.starts_with(&before.thinking) && whole.thinking.starts_with(&now.thinking));
+        assert!(now.answer.starts_with(&before.answer) && whole.answer.starts_with(&now.answer));
+        before = now;
+    }
+    assert_eq!(before, whole);
+}
+
+#[test]
 fn hidden_tags_and_channels_come_without_line_breaks() {
     let tokens = [("[THINK]", true), ("[/THINK]", true), ("</s>", true)];
     let config = json!({ "eos_token": "</s>", "chat_template": "{{ messages[0].content }}" });

@@ -1628,7 +1628,12 @@ export type Preset = {
 	settings: SamplingSettings,
 };
 
-/**  What the engine measured and used for one answer; stored with it. */
+/**
+ *  What the engine measured and used for one answer; stored with it.
+ * 
+ *  Of an answer that went on after an end: counts and means are of all parts, the pauses between them left out of the
+ *  speed; time to first token and cached tokens of the first part; gaps of the part with more tokens.
+ */
 export type Receipt = {
 	/**  Arrival of the command to the first token event sent. */
 	ttftMs: number | null,
@@ -2175,7 +2180,10 @@ export type TokenDetail = {
 	token: number,
 	/**  What it adds to the text; bytes that are no whole character are U+FFFD. Of a special token, its spelling. */
 	text: string,
-	/**  Log-softmax of the raw logits; `None` for a forced token, which was not sampled, and for minus infinity. */
+	/**
+	 *  Log-softmax of the raw logits; `None` for a forced token, which was not sampled, for minus infinity, and for a
+	 *  token of an answer that went on after an end, if nothing was recorded before it.
+	 */
 	logprob: number | null,
 	/**  Likeliest tokens of this place, likeliest first. */
 	alternatives: TokenAlternative[],
