@@ -84,6 +84,7 @@ const COMMANDS: &[&str] = &[
     "save_diagnostics",
     "note_alive",
     "show_menu",
+    "watch_file_drops",
 ];
 
 fn main() {

@@ -96,6 +96,7 @@ pub fn builder() -> Builder<Wry> {
             diagnostics::save_diagnostics,
             window::note_alive,
             window::show_menu,
+            window::watch_file_drops,
         ])
         .typ::<protocol::Licences>()
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use history::{History, HistoryError};
-use protocol::{LastEnd, MenuItem};
+use protocol::{FileDrop, LastEnd, MenuItem};
 use tauri::ipc::Channel;
 use tokio::{
     sync::{OnceCell, mpsc::UnboundedSender},
@@ -152,6 +152,7 @@ pub struct WindowState {
     alive_at: Mutex<Option<Instant>>,
     page_deaths: Mutex<Option<UnboundedSender<()>>>,
     menu: Mutex<Option<Channel<MenuItem>>>,
+    drops: Mutex<Option<Channel<Option<FileDrop>>>>,
     watch: AtomicU64,
     models_watch: AtomicU64,
 }
@@ -201,6 +202,19 @@ impl WindowState {
         if let Some(chosen) = &*lock(&self.menu) {
             // A page that is gone misses a click at most.
             let _ = chosen.send(item);
+        }
+    }
+
+    /// Has `drops` told of files over the window, in place of a page before.
+    pub fn watch_drops(&self, drops: Channel<Option<FileDrop>>) {
+        *lock(&self.drops) = Some(drops);
+    }
+
+    /// Tells the page of files over the window; `None`: they are gone again.
+    pub fn tell_drop(&self, drop: Option<FileDrop>) {
+        if let Some(drops) = &*lock(&self.drops) {
+            // A page that is gone misses nothing that stays.
+            let _ = drops.send(drop);
         }
     }
 

@@ -2,9 +2,10 @@
 
 use std::{path::Path, time::Duration};
 
+use protocol::{FileDrop, FileDropPhase};
 use tauri::{
-    App, AppHandle, Manager, Runtime, UriSchemeContext, Url, WebviewWindow, WebviewWindowBuilder,
-    WindowEvent,
+    App, AppHandle, DragDropEvent, Manager, Runtime, UriSchemeContext, Url, WebviewWindow,
+    WebviewWindowBuilder, WindowEvent,
     http::{Request, Response, header::CONTENT_TYPE},
     webview::{NewWindowResponse, PageLoadEvent, PageLoadPayload},
 };
@@ -54,8 +55,27 @@ pub fn open(app: &App) -> Result<(), tauri::Error> {
             }
         });
     }
+    let dropped_on = window.clone();
+    window.on_window_event(move |event| {
+        if let WindowEvent::DragDrop(event) = event {
+            let drop = file_drop(event, dropped_on.scale_factor().unwrap_or(1.0));
+            dropped_on.state::<AppState>().window.tell_drop(drop);
+        }
+    });
     watchdog::start(app.handle(), &window);
     Ok(())
+}
+
+/// What the page is told; `None` once the files have left. `scale`: device pixels in a CSS pixel.
+fn file_drop(event: &DragDropEvent, scale: f64) -> Option<FileDrop> {
+    let (phase, paths, position) = match event {
+        DragDropEvent::Enter { paths, position } => (FileDropPhase::Over, paths.as_slice(), position),
+        DragDropEvent::Over { position } => (FileDropPhase::Over, [].as_slice(), position),
+        DragDropEvent::Drop { paths, position } => (FileDropPhase::Dropped, paths.as_slice(), position),
+        _ => return None,
+    };
+    let paths = paths.iter().map(|path| path.to_string_lossy().into_owned()).collect();
+    Some(FileDrop { phase, paths, x: position.x / scale, y: position.y / scale })
 }
 
 /// Closes the window as its own button does.

@@ -1,6 +1,6 @@
 //! The window's own life: its start, and what it reports of itself.
 
-use protocol::{AppSettings, AppStart, ConversationSummary, MenuItem, MenuWords};
+use protocol::{AppSettings, AppStart, ConversationSummary, FileDrop, MenuItem, MenuWords};
 use tauri::{AppHandle, State, ipc::Channel};
 
 use super::{CommandResult, conversations};
@@ -72,6 +72,17 @@ pub fn show_menu(
 ) -> CommandResult<()> {
     state.window.watch_menu(chosen);
     Ok(menu::show(&app, &words).map_err(|error| AppError::Menu { reason: error.to_string() })?)
+}
+
+/// Tells of files that are dragged over the window and dropped on it; `None` when they are gone again.
+///
+/// # Errors
+/// None.
+#[tauri::command]
+#[specta::specta]
+pub fn watch_file_drops(state: State<'_, AppState>, drops: Channel<Option<FileDrop>>) -> CommandResult<()> {
+    state.window.watch_drops(drops);
+    Ok(())
 }
 
 /// Writes a failure of the UI to the log.

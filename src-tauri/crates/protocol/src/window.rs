@@ -115,3 +115,29 @@ pub enum LastEnd {
         place: Option<String>,
     },
 }
+
+/// Files that are dragged over the window.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Type)]
+#[serde(rename_all = "camelCase")]
+pub struct FileDrop {
+    /// How far it is.
+    pub phase: FileDropPhase,
+    /// The files; none while they are only moved on.
+    pub paths: Vec<String>,
+    /// Where they are, from the left, in CSS pixels of the window.
+    #[specta(type = Number)]
+    pub x: f64,
+    /// Where they are, from the top, in CSS pixels of the window.
+    #[specta(type = Number)]
+    pub y: f64,
+}
+
+/// How far a [`FileDrop`] is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Type)]
+#[serde(rename_all = "camelCase")]
+pub enum FileDropPhase {
+    /// Held over the window.
+    Over,
+    /// Let go there.
+    Dropped,
+}

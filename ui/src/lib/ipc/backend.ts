@@ -14,6 +14,7 @@ import type {
 	ErrorCode,
 	ExportFormat,
 	ExportReport,
+	FileDrop,
 	FanOut,
 	FitReport,
 	GateMode,
@@ -185,15 +186,6 @@ export interface Backend {
 	noteAlive(): Promise<void>;
 	/** Shows the menu bar in these words, where the system has one; `onChosen` gets what is chosen in it. */
 	showMenu(words: MenuWords, onChosen: (item: MenuItem) => void): Promise<void>;
-}
-
-/** Files over the window. */
-export interface FileDrop {
-	phase: 'over' | 'dropped';
-	paths: string[];
-	/** Where they are, in CSS pixels of the window. */
-	x: number;
-	y: number;
 }
 
 /** What a call rejects with: a code to look up in `errors.ts`, and detail that is shown but never matched on. */

@@ -1,8 +1,7 @@
 import { Channel } from '@tauri-apps/api/core';
-import { getCurrentWebview } from '@tauri-apps/api/webview';
-import { CommandFailure, type Backend, type FileDrop } from './backend';
+import { CommandFailure, type Backend } from './backend';
 import { commands } from './generated/bindings';
-import type { CommandError, Licences } from './wire';
+import type { CommandError, FileDrop, Licences } from './wire';
 
 type Outcome<T> = { status: 'ok'; data: T } | { status: 'error'; error: CommandError };
 
@@ -122,12 +121,20 @@ async function readLicences(): Promise<Licences> {
 	return (await response.json()) as Licences;
 }
 
-function watchFileDrops(onDrop: (drop: FileDrop | null) => void): () => void {
-	const listening = getCurrentWebview().onDragDropEvent(({ payload }) => {
-		if (payload.type === 'leave') return onDrop(null);
-		const at = { x: payload.position.x / devicePixelRatio, y: payload.position.y / devicePixelRatio };
-		const paths = payload.type === 'over' ? [] : payload.paths;
-		onDrop({ phase: payload.type === 'drop' ? 'dropped' : 'over', paths, ...at });
-	});
-	return () => void listening.then((stop) => stop());
+type DropListener = (drop: FileDrop | null) => void;
+
+/** Who watches; the app has one channel for all of them. */
+const dropListeners = new Set<DropListener>();
+let isWatchingDrops = false;
+
+function watchFileDrops(onDrop: DropListener): () => void {
+	dropListeners.add(onDrop);
+	if (!isWatchingDrops) {
+		isWatchingDrops = true;
+		const drops = channel<FileDrop | null>((drop) => {
+			for (const listener of dropListeners) listener(drop);
+		});
+		void commands.watchFileDrops(drops);
+	}
+	return () => dropListeners.delete(onDrop);
 }

@@ -26,6 +26,7 @@ export type {
 	ExportReport,
 	FanOut,
 	FanOutVariant,
+	FileDrop,
 	FinishReason,
 	FitReport,
 	FitVerdict,

@@ -1,4 +1,4 @@
-import type { FileDrop } from '../ipc/backend';
+import type { FileDrop } from '../ipc/wire';
 
 /** Whether files are over the list of conversations, which imports them; elsewhere they are attached. */
 export function isOverSidebar({ x, y }: Pick<FileDrop, 'x' | 'y'>): boolean {

@@ -586,6 +586,13 @@ export const commands = {
 	 *  `Internal` if the system refuses the menu.
 	 */
 	showMenu: (words: MenuWords, chosen: Channel<MenuItem>) => typedError<null, CommandError>(__TAURI_INVOKE("show_menu", { words, chosen })),
+	/**
+	 *  Tells of files that are dragged over the window and dropped on it; `None` when they are gone again.
+	 * 
+	 *  # Errors
+	 *  None.
+	 */
+	watchFileDrops: (drops: Channel<FileDrop | null>) => typedError<null, CommandError>(__TAURI_INVOKE("watch_file_drops", { drops })),
 };
 
 /* Types */
@@ -1049,6 +1056,25 @@ export type FanOutVariant = {
 	/**  What it is made with. */
 	settings: SamplingSettings,
 };
+
+/**  Files that are dragged over the window. */
+export type FileDrop = {
+	/**  How far it is. */
+	phase: FileDropPhase,
+	/**  The files; none while they are only moved on. */
+	paths: string[],
+	/**  Where they are, from the left, in CSS pixels of the window. */
+	x: number,
+	/**  Where they are, from the top, in CSS pixels of the window. */
+	y: number,
+};
+
+/**  How far a [`FileDrop`] is. */
+export type FileDropPhase = 
+/**  Held over the window. */
+"over" | 
+/**  Let go there. */
+"dropped";
 
 /**  Why an answer ended. */
 export type FinishReason = 
