@@ -15,12 +15,7 @@ pub mod transfer;
 pub mod versions;
 pub mod window;
 
-use protocol::{CommandError, ErrorCode};
+use protocol::CommandError;
 
 /// What every command returns.
 pub type CommandResult<T> = Result<T, CommandError>;
-
-/// What a command returns that is agreed on and not built yet.
-fn not_built<T>() -> CommandResult<T> {
-    Err(CommandError { code: ErrorCode::Internal, message: "not built yet".into() })
-}
