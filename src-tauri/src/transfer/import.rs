@@ -138,9 +138,9 @@ impl Import<'_> {
     fn json(&mut self, name: &str, input: impl BufRead) -> Result<Found, AppError> {
         let mut found = Found::default();
         let mut members = Map::new();
-        let mut parts = Parts::new(BufReader::new(input.take(MAX_FILE_BYTES)), MAX_CONVERSATION_BYTES);
+        let parts = Parts::new(BufReader::new(input.take(MAX_FILE_BYTES)), MAX_CONVERSATION_BYTES);
         let mut is_object = false;
-        while let Some(part) = parts.next() {
+        for part in parts {
             match part {
                 Err(error) => {
                     let is_nothing = found.conversations + found.others == 0 && members.is_empty();

@@ -58,15 +58,15 @@ fn closed(text: &str) -> String {
         let length = rest.chars().take_while(|c| *c == mark).count();
         let after = &rest[length..];
         match open {
-            Some((opened, needed)) => {
-                if mark == opened && length >= needed && after.trim().is_empty() && indent < 4 {
-                    open = None;
-                }
+            Some((opened, needed))
+                if mark == opened && length >= needed && after.trim().is_empty() && indent < 4 =>
+            {
+                open = None;
             }
             None if length >= 3 && !(mark == '`' && after.contains('`')) && indent < 4 => {
                 open = Some((mark, length));
             }
-            None => {}
+            Some(_) | None => {}
         }
     }
     match open {
