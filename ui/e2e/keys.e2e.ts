@@ -228,6 +228,10 @@ for (const percent of [100, 150]) {
 		await page.keyboard.press('Control+/');
 		await sheet(page).waitFor();
 		await look('sheet');
+		const wide = await sheet(page)
+			.locator('.groups')
+			.evaluate((groups) => groups.scrollWidth - groups.clientWidth);
+		expect.soft(wide, 'the sheet scrolls down, not sideways').toBeLessThan(1);
 		await page.keyboard.press('Control+k');
 		await palette(page).waitFor();
 		await look('palette');
