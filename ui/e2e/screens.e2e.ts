@@ -38,8 +38,21 @@ const screens: Record<
 		},
 		leave: close,
 	},
+	compare: {
+		open: async (page) => {
+			await page.getByTestId('composer').fill('Which season?');
+			await page.keyboard.press('Control+Shift+Enter');
+			await page.getByTestId('fan-out-go').click();
+			await page.getByTestId('compare').waitFor();
+			await page.locator('[data-testid=compared][data-state=complete]').nth(2).waitFor();
+		},
+		leave: (page) => page.getByTestId('close-compare').click(),
+	},
 	'edit-question': {
-		open: (page) => page.getByTestId('edit-question').first().click({ force: true }),
+		open: async (page) => {
+			await page.locator('[data-testid=message][data-role=user]').first().hover();
+			await page.getByTestId('edit-question').first().click();
+		},
 		leave: (page) => page.getByTestId('edit-cancel').click(),
 	},
 	'tab-settings': {
@@ -47,7 +60,8 @@ const screens: Record<
 			await page.getByTestId('open-tab-settings').click();
 			await page.getByTestId('tab-settings').waitFor();
 		},
-		leave: (page) => page.getByTestId('open-tab-settings').click({ force: true }),
+		// In a small window it lies over the button that opened it.
+		leave: (page) => page.getByTestId('tab-settings').getByRole('button').first().click(),
 	},
 	overlay: {
 		open: async (page) => {
