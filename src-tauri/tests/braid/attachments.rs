@@ -27,7 +27,7 @@ async fn app() -> TestApp {
 
 fn written(app: &TestApp, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
     let path = app.folder.path().join(name);
-    std::fs::write(&path, bytes).unwrap();
+    std::fs::write(&path, bytes).expect("the folder is writable");
     path
 }
 
@@ -76,7 +76,7 @@ fn pdf(pages: &[&str]) -> Document {
 
 fn bytes(mut document: Document) -> Vec<u8> {
     let mut bytes = Vec::new();
-    document.save_to(&mut bytes).unwrap();
+    document.save_to(&mut bytes).expect("memory takes it");
     bytes
 }
 
@@ -89,13 +89,13 @@ fn encrypted(password: &str) -> Vec<u8> {
         key_length: 128,
         permissions: Permissions::empty(),
     };
-    let state = EncryptionState::try_from(version).unwrap();
-    document.encrypt(&state).unwrap();
+    let state = EncryptionState::try_from(version).expect("a known version");
+    document.encrypt(&state).expect("it is not encrypted yet");
     bytes(document)
 }
 
 async fn refusal(app: &TestApp, conversation: &str, path: &Path) -> (Refusal, String) {
-    let refused = attachments::attach_file(&app.state, conversation, path).await.unwrap_err();
+    let refused = attachments::attach_file(&app.state, conversation, path).await.expect_err("it is refused");
     assert_eq!(refused.code(), ErrorCode::AttachmentRefused);
     let text = refused.to_string();
     let AppError::AttachmentRefused { refusal, name } = refused else { panic!("{refused:?}") };

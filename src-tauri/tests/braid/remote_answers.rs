@@ -120,8 +120,8 @@ async fn app_with(server: &Scripted) -> (TestApp, SamplingSettings) {
 async fn target(app: &TestApp, base_url: &str) -> SamplingSettings {
     let change =
         RemoteServerChange { id: None, name: "lab".into(), base_url: base_url.into(), key: KeyChange::Keep };
-    let history = app.state.history().await.unwrap();
-    let server = app.state.remotes.save(history, change).await.unwrap();
+    let history = app.state.history().await.expect("it opens");
+    let server = app.state.remotes.save(history, change).await.expect("the address is one");
     let remote = Some(RemoteTarget { server_id: server.id, model: "big".into() });
     SamplingSettings { remote, ..app::sampling_settings::defaults() }
 }
