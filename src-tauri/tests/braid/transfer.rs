@@ -26,31 +26,52 @@ async fn rich_conversation(app: &TestApp) -> String {
         ..app::sampling_settings::defaults()
     };
     let conversation = app.conversation_with(&settings).await;
-    app::attachments::attach_text(&app.state, &conversation, "plan.md", "# Day 1\n".into()).await.unwrap();
-    app.send(&conversation, "Is the lighthouse open?").await.unwrap().1.wait_for_end().await;
+    app::attachments::attach_text(&app.state, &conversation, "plan.md", "# Day 1\n".into())
+        .await
+        .expect("the test's own step works");
+    app.send(&conversation, "Is the lighthouse open?")
+        .await
+        .expect("the test's own step works")
+        .1
+        .wait_for_end()
+        .await;
     let first = app.messages(&conversation).await.remove(1);
-    app.send(&conversation, "And on Monday?").await.unwrap().1.wait_for_end().await;
-    app.regenerate(&conversation, &first.id, SeedChoice::New).await.unwrap().1.wait_for_end().await;
-    let history = app.state.history().await.unwrap();
-    let id = conversation.parse().unwrap();
-    history.pin_conversation(id).await.unwrap();
-    history.save_draft(id, "unsent \"words\"").await.unwrap();
+    app.send(&conversation, "And on Monday?")
+        .await
+        .expect("the test's own step works")
+        .1
+        .wait_for_end()
+        .await;
+    app.regenerate(&conversation, &first.id, SeedChoice::New)
+        .await
+        .expect("the test's own step works")
+        .1
+        .wait_for_end()
+        .await;
+    let history = app.state.history().await.expect("the test's own step works");
+    let id = conversation.parse().expect("the test's own step works");
+    history.pin_conversation(id).await.expect("the test's own step works");
+    history.save_draft(id, "unsent \"words\"").await.expect("the test's own step works");
     conversation
 }
 
 async fn export(app: &TestApp, name: &str) -> PathBuf {
     let path = app.folder.path().join(name);
-    transfer::export_library(&app.state, ExportFormat::Json, path.clone()).await.unwrap();
+    transfer::export_library(&app.state, ExportFormat::Json, path.clone())
+        .await
+        .expect("the test's own step works");
     path
 }
 
 async fn import(app: &TestApp, path: &Path) -> ConversationImportReport {
-    transfer::import_conversations(&app.state, vec![path.display().to_string()]).await.unwrap()
+    transfer::import_conversations(&app.state, vec![path.display().to_string()])
+        .await
+        .expect("the test's own step works")
 }
 
 fn written(app: &TestApp, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
     let path = app.folder.path().join(name);
-    std::fs::write(&path, content).unwrap();
+    std::fs::write(&path, content).expect("the test's own step works");
     path
 }
 

@@ -101,7 +101,7 @@ pub fn lm_studio_conversation() -> Value {
 }
 
 async fn opened(app: &TestApp, id: &str) -> ConversationView {
-    conversations::open(&app.state, id).await.unwrap()
+    conversations::open(&app.state, id).await.expect("the test's own step works")
 }
 
 fn texts(messages: &[MessageView]) -> Vec<(Role, &str)> {
