@@ -1,6 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Builder, By, Capabilities, Key } from 'selenium-webdriver';
+import { pidsOf, programFor } from './program.mjs';
 
 /** Value of an environment variable that `cargo xtask` sets. */
 export function required(name) {
@@ -19,11 +20,11 @@ export class App {
 		this.#session = session;
 	}
 
-	static async launch() {
-		const capabilities = new Capabilities({
-			browserName: 'wry',
-			'tauri:options': { application: required('BRAID_APP') },
-		});
+	/** Starts the app; with `dataDir` on a data folder of its own. */
+	static async launch(dataDir) {
+		const application =
+			dataDir === undefined ? required('BRAID_APP') : programFor(required('BRAID_APP'), dataDir);
+		const capabilities = new Capabilities({ browserName: 'wry', 'tauri:options': { application } });
 		const session = await new Builder()
 			.usingServer(required('WEBDRIVER_URL'))
 			.withCapabilities(capabilities)
@@ -35,12 +36,52 @@ export class App {
 		await this.#session.quit();
 	}
 
+	/** Ends the app's process as a power cut would, without a word to it. */
+	async kill(dataDir) {
+		const running = () => pidsOf(required('BRAID_APP'), dataDir);
+		for (const pid of running()) process.kill(pid, 'SIGKILL');
+		await this.until('the process to be gone', () => running().length === 0);
+		await this.#session.quit().catch(() => {});
+	}
+
 	run(script, ...args) {
 		return this.#session.executeScript(script, ...args);
 	}
 
 	runAsync(script, ...args) {
 		return this.#session.executeAsyncScript(script, ...args);
+	}
+
+	/** Asks Rust, as the page does. Rejects with what Rust says. */
+	async invoke(command, args = {}) {
+		const { value, error } = await this.runAsync(
+			`const done = arguments[arguments.length - 1];
+			window.__TAURI_INTERNALS__.invoke(arguments[0], arguments[1]).then(
+				(value) => done({ value }),
+				(error) => done({ error: JSON.stringify(error) }),
+			);`,
+			command,
+			args,
+		);
+		if (error !== undefined) throw new Error(`${command}: ${error}`);
+		return value;
+	}
+
+	/** What is stored of the shown tab's conversation. */
+	async stored() {
+		const conversationId = await this.run(
+			`return document.querySelector('[data-testid="tab"][aria-selected="true"]').dataset.conversationId;`,
+		);
+		return this.invoke('open_conversation', { conversationId });
+	}
+
+	/** Waits until the shown tab's settings are stored as they were typed, and closes them. */
+	async settingsAre(expected) {
+		await this.until('the settings to be stored', async () => {
+			const { settings } = await this.stored();
+			return Object.entries(expected).every(([name, value]) => settings[name] === value);
+		});
+		await this.closeSettings();
 	}
 
 	all(name) {
@@ -140,6 +181,79 @@ export class App {
 		await (await this.one('composer')).sendKeys(text);
 	}
 
+	/** Puts a text into the composer in one piece; typed, a long one takes a minute. */
+	async put(text) {
+		await (await this.one('composer')).click();
+		await this.run(`document.execCommand('insertText', false, arguments[0]);`, text);
+		await this.until('the text to be in the composer', async () => (await this.draft()) === text);
+	}
+
+	/** What stands in the composer. */
+	draft() {
+		return this.run(`return document.querySelector('[data-testid="composer"]')?.value ?? null;`);
+	}
+
+	/** Types a question and sends it. */
+	async ask(text) {
+		await this.type(text);
+		await this.pressEnter();
+	}
+
+	/** Waits until the shown tab's answer has some text, and returns it. */
+	untilSomeText(limitMs = 60_000) {
+		return this.until(
+			'some text',
+			async () => {
+				const shown = await this.lastAnswer();
+				return (shown?.text.length ?? 0) > 10 ? shown : null;
+			},
+			limitMs,
+		);
+	}
+
+	/** Presses keys wherever the caret is. */
+	async press(...keys) {
+		await this.#session
+			.actions()
+			.sendKeys(...keys)
+			.perform();
+	}
+
+	/** Presses a key together with Ctrl, wherever the caret is. */
+	async pressWithControl(key) {
+		await this.#session.actions().keyDown(Key.CONTROL).sendKeys(key).keyUp(Key.CONTROL).perform();
+	}
+
+	/** Phase of the shown tab. */
+	phase() {
+		return this.run(
+			`return document.querySelector('[data-testid="tab"][aria-selected="true"]')?.dataset.phase ?? null;`,
+		);
+	}
+
+	/** What an element says, or `null` if it is not there. */
+	words(name) {
+		return this.run(
+			`return document.querySelector('[data-testid="' + arguments[0] + '"]')?.innerText ?? null;`,
+			name,
+		);
+	}
+
+	/** Attributes `data-…` of every element of a name, in order. */
+	facts(name) {
+		return this.run(
+			`return [...document.querySelectorAll('[data-testid="' + arguments[0] + '"]')].map((found) => ({ ...found.dataset }));`,
+			name,
+		);
+	}
+
+	/** Notices float above what is to be clicked. */
+	dismissNotices() {
+		return this.run(
+			`document.querySelectorAll('[data-testid="notice"] > :last-child').forEach((close) => close.click());`,
+		);
+	}
+
 	async pressEnter() {
 		await (await this.one('composer')).sendKeys(Key.ENTER);
 	}
@@ -163,6 +277,26 @@ export class App {
 		if ((await this.count('tab-settings')) === 0) await this.click('open-tab-settings');
 		const choice = await this.one(`setting-${field}`);
 		await choice.findElement(By.css(`label:has(input[value="${value}"])`)).click();
+	}
+
+	/** Types a schema, or another structure, into the shown tab's settings and waits until it is stored. */
+	async setStructure(kind, text) {
+		await this.chooseSetting('structureKind', kind);
+		await this.until('the caret in the editor', () =>
+			this.run(`
+				// The editor lives in a shadow root, where WebDriver finds nothing.
+				const roots = [...document.querySelectorAll('.structure *')].flatMap(({ shadowRoot }) => shadowRoot ?? []);
+				const field = roots[0]?.querySelector('[data-testid="setting-structureText"]');
+				field?.scrollIntoView({ block: 'center' });
+				field?.focus();
+				return field !== undefined && roots[0].activeElement === field;
+			`),
+		);
+		await this.press(text);
+		await this.until('the structure to be stored', async () => {
+			const { settings } = await this.stored();
+			return JSON.stringify(settings.structuredOutput ?? '').includes(JSON.stringify(text).slice(1, -1));
+		});
 	}
 
 	async closeSettings() {
@@ -189,6 +323,8 @@ export class App {
 					path: lane.dataset.path ?? null,
 					reasons: (lane.dataset.reasons ?? '').split(',').filter(Boolean),
 					tokS: number(lane, 'tokS'),
+					source: lane.dataset.source,
+					words: lane.querySelector('.reason')?.textContent ?? '',
 				}));
 				window.braidSamples.push({
 					batchRows: number(overlay, 'batchRows'),
@@ -276,6 +412,7 @@ export class App {
 				fusedSteps: number('fusedSteps'),
 				perRowSteps: number('perRowSteps'),
 				meanBatchRows: number('meanBatchRows'),
+				cachedTokens: number('cachedTokens'),
 				seed: receipt?.dataset.seed ?? null,
 				version: answer.querySelector('[data-testid="version"]')?.innerText ?? null,
 			};

@@ -1,10 +1,24 @@
-// The real app with the real model: four tabs at once, stop, structured output, versions, models, restart,
-// accessibility.
+// The real app with the real model: a person's first five minutes, four tabs at once, stop, structured output, versions,
+// models, restart, accessibility, and the desk around the answers.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { join } from 'node:path';
 import { App, fullest, required } from './driver.mjs';
 import { startHub } from './hub.mjs';
+import {
+	anAnswerIsEditedContinuedAndBranched,
+	filesGoAlongWithAQuestion,
+	oneQuestionGetsFourAnswers,
+	stopWorksInEachPhase,
+} from './real-answers.mjs';
+import {
+	killedWhileTwoTabsAnswerItLosesNothing,
+	otherProgramsAreAnsweredInTheSameBatch,
+	theBenchmarkRunsAndIsCancelled,
+	theReportHoldsNoMessage,
+} from './real-desk.mjs';
+import { firstFiveMinutes } from './real-first.mjs';
 import {
 	aModelIsFoundDownloadedAndAnswers,
 	anotherModelTakesOver,
@@ -114,13 +128,13 @@ async function aSchemaIsFollowedBesidePlainTabs(app) {
 		await app.setSetting('maxTokens', i === 0 ? '80' : '160');
 		if (i === 0) {
 			await app.setSetting('seed', '7');
-			await app.chooseSetting('structureKind', 'jsonSchema');
-			await app.setSetting('structureText', JSON.stringify(citySchema));
+			await app.setStructure('jsonSchema', JSON.stringify(citySchema));
 		}
 		await untilSaved();
 		await app.closeSettings();
 		await app.type(i === 0 ? 'Which city is the capital of France? Answer in JSON.' : prompts[i]);
 	}
+	await app.recordOverlay();
 	for (const i of [1, 2, 3, 0]) {
 		await app.showTab(schemaTab + i);
 		await app.pressEnter();
@@ -133,6 +147,22 @@ async function aSchemaIsFollowedBesidePlainTabs(app) {
 	assert.equal(typeof parsed.isLarge, 'boolean');
 	assert.ok(answer.perRowSteps > 0, 'Split samples a row with a grammar on its own');
 	assert.ok(answer.meanBatchRows > 1.5, `it ran beside other tabs, mean batch ${answer.meanBatchRows}`);
+	const schemaId = (await app.tabs())[schemaTab].conversationId;
+	const together = (await app.samples()).filter(
+		({ lanes, batchRows }) => batchRows === 4 && lanes.every(({ path }) => path !== null),
+	);
+	assert.ok(together.length > 0, 'four rows were in the batch at once');
+	for (const { conversationId, path, reasons, words } of together.flatMap(({ lanes }) => lanes)) {
+		const isSchemaTab = conversationId === schemaId;
+		assert.equal(
+			path,
+			isSchemaTab ? 'perRow' : 'fused',
+			'only the tab with the schema leaves the fused step',
+		);
+		if (!isSchemaTab) continue;
+		assert.deepEqual(reasons, ['structuredMask']);
+		assert.match(words, /structured output/i);
+	}
 	await app.picture('schema');
 	await app.untilAllIdle(180_000);
 	for (const i of [1, 2, 3]) {
@@ -174,6 +204,35 @@ async function tokensShowTheirAlternatives(app, tab) {
 	await app.picture('tokens');
 }
 
+/** What a desk has around its answers, on a data folder of its own. */
+async function theDesk(dataDir) {
+	let app = await App.launch(dataDir);
+	try {
+		await app.ready();
+		await stopWorksInEachPhase(app);
+		console.log('ok: Stop works while queued, reading and answering');
+		await oneQuestionGetsFourAnswers(app);
+		console.log('ok: one question gets four answers from one reading; one is kept');
+		await anAnswerIsEditedContinuedAndBranched(app);
+		console.log('ok: an answer goes on, branches at a token, and its question is edited');
+		await filesGoAlongWithAQuestion(app, join(dataDir, 'files'));
+		console.log('ok: Markdown and PDF go along with a question, a binary file does not');
+		app = await killedWhileTwoTabsAnswerItLosesNothing(app, dataDir);
+		console.log('ok: killed while two tabs answer, it comes back with everything');
+		await theReportHoldsNoMessage(app);
+		console.log('ok: the diagnostics report holds no message');
+		await theBenchmarkRunsAndIsCancelled(app);
+		console.log('ok: the benchmark runs and is cancelled');
+		await otherProgramsAreAnsweredInTheSameBatch(app);
+		console.log('ok: other programs are answered in the same batch');
+	} finally {
+		await app.quit();
+	}
+}
+
+await firstFiveMinutes(join(required('BRAID_DATA_DIR'), 'first'));
+console.log('ok: the first five minutes');
+await theDesk(join(required('BRAID_DATA_DIR'), 'desk'));
 prepareModels();
 const hub = await startHub(required('BRAID_STARTER_MODEL'));
 let app = await App.launch();
