@@ -15,15 +15,17 @@ it('names who asked, and numbers what is called alike', () => {
 		rowOf({ source: 'benchmark', conversationId: null }),
 	];
 	expect(laneNames(rows, titleOf)).toEqual([
-		'Tab 1',
-		'Tab 2 · 1',
-		'Local server · 1',
-		'Tab 2 · 2',
-		'Local server · 2',
-		'Benchmark',
+		{ name: 'Tab 1', number: null },
+		{ name: 'Tab 2', number: 1 },
+		{ name: 'Local server', number: 1 },
+		{ name: 'Tab 2', number: 2 },
+		{ name: 'Local server', number: 2 },
+		{ name: 'Benchmark', number: null },
 	]);
 });
 
 it('takes no title for a name that every object has', () => {
-	expect(laneNames([rowOf({ conversationId: 'constructor' })], titleOf)).toEqual(['Tab constructor']);
+	expect(laneNames([rowOf({ conversationId: 'constructor' })], titleOf)).toEqual([
+		{ name: 'Tab constructor', number: null },
+	]);
 });
