@@ -52,6 +52,9 @@ const screens: Record<
 		open: async (page) => {
 			await page.locator('[data-testid=message][data-role=user]').first().hover();
 			await page.getByTestId('edit-question').first().click();
+			await page.waitForTimeout(200);
+			const top = (await page.getByTestId('edit-text').boundingBox())?.y;
+			expect(top, 'the field is in sight, below the tabs').toBeGreaterThan(44);
 		},
 		leave: (page) => page.getByTestId('edit-cancel').click(),
 	},

@@ -52,6 +52,21 @@ it('stays at the end while text grows', () => {
 	expect(viewport.scrollTop).toBe(280);
 });
 
+it('does not follow while a message in it is edited', () => {
+	const { viewport, grow } = viewportOf(300);
+	const field = document.createElement('textarea');
+	viewport.append(field);
+	document.body.append(viewport);
+	new ScrollKeeper().attach(viewport);
+	field.focus();
+	grow(80);
+	expect(viewport.scrollTop).toBe(200);
+	field.blur();
+	grow(20);
+	expect(viewport.scrollTop).toBe(300);
+	viewport.remove();
+});
+
 it('leaves the reader alone, and follows again once they are back at the end', () => {
 	const { viewport, grow, readerScrolls } = viewportOf(300);
 	const keeper = new ScrollKeeper();

@@ -106,8 +106,10 @@ export class ScrollKeeper {
 
 	/** Puts the list where it belongs after something in it has changed its height. */
 	#settle() {
-		if (this.isFollowing) this.#toEnd();
-		else if (this.#target !== null) this.#toTarget();
+		if (this.isFollowing) {
+			// A message that is edited must not go out of sight because its field grew.
+			if (!isEditedIn(this.#viewport)) this.#toEnd();
+		} else if (this.#target !== null) this.#toTarget();
 		else this.#toAnchor();
 	}
 
@@ -181,6 +183,11 @@ export class ScrollKeeper {
 		const element = firstInSight(blocks, viewport) ?? message;
 		this.#anchor = { element, abovePx: -belowTop(element, viewport) };
 	}
+}
+
+function isEditedIn(viewport: HTMLElement | null): boolean {
+	const { activeElement } = document;
+	return activeElement instanceof HTMLTextAreaElement && viewport?.contains(activeElement) === true;
 }
 
 function belowTop(element: Element, viewport: HTMLElement): number {

@@ -89,7 +89,7 @@ export const scenarios: Record<string, Scenario> = {
 	transferFails: { ...ready, history: 'four', transferFails: 'transferFailed' },
 	interrupted: { ...ready, history: 'interrupted' },
 	long: { ...ready, history: 'long', isKept: false },
-	hostile: { ...ready, isKept: false, isExactRate: true, stepMs: 16, answerCharacters: 0 },
+	hostile: { ...ready, isKept: false, isExactRate: true, stepMs: 8, answerCharacters: 0 },
 	load: { ...ready, isKept: false, isExactRate: true, stepMs: 12.5, answerCharacters: 60_000 },
 	engineLoading: { ...ready, engine: 'loading' },
 	engineFailed: { ...ready, engine: 'failed' },
