@@ -190,6 +190,7 @@ async function theSameSeedGivesTheSameText(app) {
 	assert.equal(again.seed, other.seed);
 	assert.equal(again.text, other.text, 'the same seed, the same text');
 	await app.click('previous-version');
+	await app.untilVersion('2 / 3');
 	await app.click('previous-version');
 	assert.equal((await app.untilVersion('1 / 3')).text, first.text, 'no version is lost');
 	return tab;
