@@ -181,8 +181,14 @@ for (const colorScheme of ['light', 'dark'] as const) {
 		expect(await seriousFindings(page)).toEqual([]);
 		await page.screenshot({ path: `${pictures}/editor-${colorScheme}.png` });
 		await page.getByTestId('schema-example').click();
-		await page.getByTestId('example-text').fill('{ "city": "Paris" }');
-		await page.getByTestId('example-make').click();
+		const make = page.getByTestId('example-make');
+		await expect
+			.poll(async () => {
+				await page.getByTestId('example-text').fill('{ "city": "Paris" }');
+				return make.isEnabled();
+			})
+			.toBe(true);
+		await make.click();
 		await page.getByText('Answers can be held to it.').waitFor();
 		await page.getByTestId('match-batch-now').click();
 		await expect.poll(() => editor.count(), { message: 'the tab is in step again' }).toBe(0);
