@@ -1,4 +1,3 @@
-import { CommandFailure } from '../backend';
 import type { ConversationView } from '../wire';
 import type { ScriptedAnswers } from './running';
 import type { ScriptedEngine } from './engine';
@@ -16,9 +15,4 @@ export interface ScriptedParts {
 	/** Throws `conversationNotFound`. */
 	conversation: (id: string) => Stored;
 	view: (id: string) => ConversationView;
-}
-
-/** For a call that is agreed on and not scripted yet. */
-export function notScripted(): Promise<never> {
-	return Promise.reject(new CommandFailure('internal', 'not scripted yet'));
 }
